@@ -1,0 +1,133 @@
+"""What a task is: it draws batches, says what is trained and what is reported.
+
+The algorithmic tasks (copy, associative recall, priority sort) share :class:`BitTask`: their answers are bits.
+
+Two numbers belong to each batch of bits:
+
+* the loss that is trained: the cross entropy of every bit in a masked step, divided by the number of those bits
+  (nats per bit, so 0.693 is a coin toss);
+* the error that is reported: *bits per sequence*, the number of wrong bits (an output above zero reads as one)
+  summed over the masked steps and averaged over the batch, as in the NTM and SAM papers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = ["Batch", "BitTask", "FiniteTask", "Task"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One minibatch, time first.
+
+    ``inputs`` (T, B, I) float32; ``targets`` (T, B, O) bits as floats, or (T, B) int64 classes; ``mask`` (T, B) bool,
+    true where the output counts; ``lengths`` (B,) int64, or None when every sequence fills T; ``level`` the size that
+    was drawn; ``info`` whatever else a task reports by (bAbI's task number, Omniglot's presentation number).
+
+    ``answers`` is a shortcut for tasks whose mask is the same run of steps for every sequence: the slice of time that
+    holds them, so that nobody has to gather by mask.
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    mask: Tensor
+    lengths: Tensor | None = None
+    level: int | None = None
+    info: dict[str, Any] = field(default_factory=dict)
+    answers: slice | None = None
+
+    @property
+    def batch_size(self) -> int:
+        return self.inputs.shape[1]
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch on another device; ``lengths`` and ``info`` stay where they are."""
+        return Batch(self.inputs.to(device), self.targets.to(device), self.mask.to(device), self.lengths,
+                     self.level, self.info, self.answers)
+
+
+@runtime_checkable
+class Task(Protocol):
+    """What the trainer asks of a task."""
+
+    name: str
+    input_size: int
+    output_size: int
+
+    def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
+        """A fresh minibatch. With ``level`` h its size is drawn from U(1, h) by the task; see each task."""
+        ...
+
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """The scalar that is trained."""
+        ...
+
+    def errors(self, outputs: Tensor, batch: Batch) -> dict[str, float]:
+        """What is reported; the first key is the headline."""
+        ...
+
+
+@runtime_checkable
+class FiniteTask(Task, Protocol):
+    """A task over a fixed data set, evaluated on all of a split instead of on fresh samples."""
+
+    def evaluation_batches(self, split: str, batch_size: int) -> Iterator[Batch]:
+        """Every episode of ``split`` ('validation' or 'test') once."""
+        ...
+
+
+class BitTask:
+    """Loss and error of tasks that answer in bits, and the drawing of sizes."""
+
+    name: str
+    input_size: int
+    output_size: int
+    min_size: int
+    max_size: int
+
+    def draw_size(self, generator: torch.Generator, level: int | None) -> int:
+        """U(min_size, max_size) without a level, U(1, level) with one; all sequences of a minibatch share it."""
+        low, high = (self.min_size, self.max_size) if level is None else (1, level)
+        if high < low:
+            raise ValueError(f"level must be at least 1, got {level}")
+        return int(torch.randint(low, high + 1, (), generator=generator))
+
+    def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        return self.sample_size(batch_size, generator, self.draw_size(generator, level))
+
+    def sample_size(self, batch_size: int, generator: torch.Generator, size: int) -> Batch:
+        """A minibatch of exactly this size (length, pairs or keys), for evaluation at one level."""
+        raise NotImplementedError
+
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        logits, bits = _answers(outputs, batch)
+        return F.binary_cross_entropy_with_logits(logits, bits)
+
+    def errors(self, outputs: Tensor, batch: Batch) -> dict[str, float]:
+        logits, bits = _answers(outputs.detach(), batch)
+        wrong = ((logits > 0) != (bits > 0.5)).sum()
+        return {"bits_per_sequence": float(wrong) / batch.batch_size}
+
+    def chance(self, size: int) -> float:
+        """Bits per sequence of an answer by coin toss, at this size."""
+        batch = self.sample_size(1, torch.Generator().manual_seed(0), size)
+        return float(batch.mask.sum()) * self.output_size / 2
+
+
+def _answers(outputs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Outputs and targets of the masked steps only."""
+    if outputs.shape != batch.targets.shape:
+        raise ValueError(f"outputs must have the shape of the targets {tuple(batch.targets.shape)}, "
+                         f"got {tuple(outputs.shape)}")
+    if batch.answers is not None:
+        return outputs[batch.answers], batch.targets[batch.answers]
+    return outputs[batch.mask], batch.targets[batch.mask]
