@@ -117,10 +117,27 @@ class BitTask:
         wrong = ((logits > 0) != (bits > 0.5)).sum()
         return {"bits_per_sequence": float(wrong) / batch.batch_size}
 
+    def answer_steps(self, size: int) -> int:
+        """How many steps are answered at this size."""
+        raise NotImplementedError
+
     def chance(self, size: int) -> float:
-        """Bits per sequence of an answer by coin toss, at this size."""
-        batch = self.sample_size(1, torch.Generator().manual_seed(0), size)
-        return float(batch.mask.sum()) * self.output_size / 2
+        """Bits per sequence of answers by coin toss, at this size."""
+        return self.answer_steps(size) * self.output_size / 2
+
+    @staticmethod
+    def mask(steps: int, answers: slice, batch_size: int) -> Tensor:
+        """(T, B) mask that is true in ``answers``, one column shown B times."""
+        column = torch.zeros(steps, 1, dtype=torch.bool)
+        column[answers] = True
+        return column.expand(steps, batch_size)
+
+    @staticmethod
+    def check_sizes(bits: int, min_size: int, max_size: int) -> None:
+        if bits < 1:
+            raise ValueError(f"bits must be at least 1, got {bits}")
+        if not 1 <= min_size <= max_size:
+            raise ValueError(f"sizes must satisfy 1 <= min_size <= max_size, got {min_size} and {max_size}")
 
 
 def _answers(outputs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
