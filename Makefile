@@ -1,0 +1,53 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both set up .venv by themselves.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+CSRC   := $(wildcard csrc/*) CMakeLists.txt pyproject.toml constraints.txt
+
+.PHONY: demo test lint types unit ctest sanitize bench clean setup
+
+setup: .stamps/installed
+
+.stamps/venv:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip -c constraints.txt
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch numpy scikit-build-core nanobind cmake ninja
+	mkdir -p .stamps && touch $@
+
+# Editable: Python files are live; a change of the C++ core or of the packaging installs again (an incremental build).
+.stamps/installed: .stamps/venv $(CSRC)
+	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e ".[dev]"
+	touch $@
+
+demo: setup
+	$(BIN)/sparsam demo --out runs/demo
+
+test: lint types ctest unit
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+unit: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
+
+# C++ structures by themselves; `sanitize` runs the same programs under address and undefined-behaviour sanitizers.
+ctest: setup
+	$(BIN)/cmake -S tests/csrc -B build/ctest -DCMAKE_BUILD_TYPE=Release -DCMAKE_RULE_MESSAGES=OFF >/dev/null
+	$(BIN)/cmake --build build/ctest -j 2
+	cd build/ctest && ../../$(BIN)/ctest --output-on-failure
+
+sanitize: setup
+	$(BIN)/cmake -S tests/csrc -B build/sanitize -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSPARSAM_SANITIZE=ON >/dev/null
+	$(BIN)/cmake --build build/sanitize -j 2
+	cd build/sanitize && ../../$(BIN)/ctest --output-on-failure
+
+bench: setup
+	$(BIN)/sparsam bench speed
+	$(BIN)/sparsam bench memory
+
+clean:
+	rm -rf build .stamps $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

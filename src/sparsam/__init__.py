@@ -1,0 +1,11 @@
+"""sparsam: neural networks with huge external memories, for PyTorch.
+
+y, state = sparsam.SAM(input_size=8, output_size=8, memory_size=1_000_000)(x)
+"""
+
+from __future__ import annotations
+
+from sparsam.models import SAM, build
+
+__version__ = "0.1.0"
+__all__ = ["SAM", "build"]

@@ -1,0 +1,110 @@
+"""Argument checks shared by all models: each error names the argument, what came and what was expected."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def positive_int(name: str, value: Any) -> int:
+    """Return `value` when it is an integer of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name}: expected a positive int, got {type(value).__name__} {value!r}")
+    if value < 1:
+        raise ValueError(f"{name}: expected a positive int, got {value}")
+    return value
+
+
+def number_in(name: str, value: Any, low: float, high: float) -> float:
+    """Return `value` as a float when low <= value <= high."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name}: expected a number in [{low}, {high}], got {type(value).__name__} {value!r}")
+    if not (math.isfinite(value) and low <= value <= high):
+        raise ValueError(f"{name}: expected a number in [{low}, {high}], got {value}")
+    return float(value)
+
+
+def at_most(name: str, value: int, limit_name: str, limit: int) -> int:
+    """Return `value` when it does not exceed another argument."""
+    if value > limit:
+        raise ValueError(f"{name}: expected at most {limit_name} = {limit}, got {value}")
+    return value
+
+
+def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
+    """Return `value` when it is one of `choices`; a near miss is suggested."""
+    options = list(choices)
+    if value not in options:
+        close = difflib.get_close_matches(str(value), options, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"{name}: expected one of {', '.join(map(repr, options))}, got {value!r}{hint}")
+    return value
+
+
+def like_parameter(name: str, tensor: Any, parameter: Tensor) -> Tensor:
+    """Return `tensor` when its dtype and device are the model's."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{name}: expected a torch.Tensor, got {type(tensor).__name__}")
+    if tensor.dtype != parameter.dtype:
+        raise TypeError(
+            f"{name}: expected dtype {parameter.dtype} like the model's parameters, got {tensor.dtype}"
+        )
+    if tensor.device != parameter.device:
+        raise ValueError(f"{name}: expected device {parameter.device} like the model's, got {tensor.device}")
+    return tensor
+
+
+def sequence(x: Any, input_size: int, batch_first: bool, parameter: Tensor) -> Tensor:
+    """Return the input as (T, B, I)."""
+    layout = "(B, T, I)" if batch_first else "(T, B, I)"
+    like_parameter("x", x, parameter)
+    if x.dim() != 3:
+        raise ValueError(f"x: expected 3 dimensions {layout}, got shape {tuple(x.shape)}")
+    if x.shape[-1] != input_size:
+        raise ValueError(f"x: expected width I = {input_size} in {layout}, got shape {tuple(x.shape)}")
+    if 0 in x.shape[:2]:
+        raise ValueError(
+            f"x: expected at least one step and one batch element in {layout}, got shape {tuple(x.shape)}"
+        )
+    return x.transpose(0, 1) if batch_first else x
+
+
+def sequence_lengths(lengths: Any, steps: int, batch: int) -> Tensor:
+    """Return lengths as an int64 CPU tensor of shape (B,), each in 1..T."""
+    lengths = torch.as_tensor(lengths)
+    if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
+        raise TypeError(f"lengths: expected integers, got dtype {lengths.dtype}")
+    if lengths.shape != (batch,):
+        raise ValueError(f"lengths: expected shape (B,) = ({batch},), got {tuple(lengths.shape)}")
+    lengths = lengths.to("cpu", torch.int64)
+    if int(lengths.min()) < 1 or int(lengths.max()) > steps:
+        raise ValueError(f"lengths: expected values in 1..T = 1..{steps}, got {lengths.tolist()}")
+    return lengths
+
+
+def initial_memory(memory: Any, batch: int, rows: int, width: int, parameter: Tensor) -> Tensor:
+    """Return a user's starting memory, (N, W) or (B, N, W), finite everywhere."""
+    like_parameter("initial_memory", memory, parameter)
+    if memory.shape not in ((rows, width), (batch, rows, width)):
+        raise ValueError(
+            f"initial_memory: expected shape (N, W) = ({rows}, {width}) or (B, N, W) = ({batch}, {rows}, {width}), "
+            f"got {tuple(memory.shape)}"
+        )
+    if not bool(torch.isfinite(memory.detach()).all()):
+        raise ValueError("initial_memory: expected finite numbers, got NaN or infinity")
+    return memory
+
+
+def reset_mask(mask: Any, batch: int, device: torch.device) -> Tensor:
+    """Return a mask of the batch elements to reset as a bool tensor (B,)."""
+    mask = torch.as_tensor(mask, device=device)
+    if mask.dtype != torch.bool:
+        raise TypeError(f"mask: expected a bool tensor, got dtype {mask.dtype}")
+    if mask.shape != (batch,):
+        raise ValueError(f"mask: expected shape (B,) = ({batch},), got {tuple(mask.shape)}")
+    return mask

@@ -1,0 +1,118 @@
+"""What all six models share: parameters of the controller, the calling convention of `nn.LSTM`, and the engines."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from sparsam import checks, engines
+from sparsam.models.trace import Trace
+from sparsam.reference.access import Access
+from sparsam.state import State
+
+ENGINES = ("auto", "reference", "native", "cuda")
+
+
+class MemoryModel(nn.Module):
+    """A recurrent model: controller LSTM, an interface to a memory, an output layer (section 3.3 of the paper).
+
+    h_t, c_t = LSTM([x_t, r_{t-1}], h_{t-1}, c_{t-1});   interface(h_t) drives the memory;   y_t = output([h_t, r_t]).
+
+    Subclasses give `reference_step` (one step in plain PyTorch) and `reference_state` (what it starts from).
+    """
+
+    name: ClassVar[str]
+    state_class: ClassVar[type[State]]
+
+    def __init__(
+        self,
+        input_size: int,
+        output_size: int,
+        hidden_size: int,
+        read_size: int,
+        interface_size: int,
+        batch_first: bool,
+        engine: str,
+    ) -> None:
+        super().__init__()
+        self.input_size = checks.positive_int("input_size", input_size)
+        self.output_size = checks.positive_int("output_size", output_size)
+        self.hidden_size = checks.positive_int("hidden_size", hidden_size)
+        self.read_size = read_size
+        self.batch_first = bool(batch_first)
+        self.engine = checks.one_of("engine", engine, ENGINES)
+        self.controller = nn.LSTM(input_size + read_size, hidden_size)
+        if interface_size:
+            self.interface = nn.Linear(hidden_size, interface_size)
+        self.output = nn.Linear(hidden_size + read_size, output_size)
+
+    def reference_state(self, batch_size: int, initial_memory: Tensor | None) -> State:
+        """What a sequence starts from in the reference engine."""
+        raise NotImplementedError
+
+    def reference_step(self, x: Tensor, state: Any) -> tuple[Tensor, Any, list[Access]]:
+        """One step in plain PyTorch: x_t (B, I) and a state give y_t (B, O), the next state and what was accessed."""
+        raise NotImplementedError
+
+    def initial_state(self, batch_size: int, initial_memory: Tensor | None = None) -> State:
+        """What `model(x)` starts from: h, c and r zero, the memory blank or `initial_memory` (N, W) or (B, N, W)."""
+        checks.positive_int("batch_size", batch_size)
+        if initial_memory is not None:
+            size = getattr(self, "memory_size", None), getattr(self, "word_size", None)
+            if size[0] is None or size[1] is None:
+                raise ValueError(f"initial_memory: {type(self).__name__} has no memory, expected None")
+            checks.initial_memory(initial_memory, batch_size, *size, self.output.weight)
+        return engines.select(self).initial_state(self, batch_size, initial_memory)
+
+    def forward(
+        self, x: Tensor, state: State | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, State]:
+        """Run a sequence x (T, B, I), or (B, T, I) with `batch_first`; returns the outputs and the final state.
+
+        `state` goes on where another call ended. `lengths` (B,) marks padded batches: the steps past an element's
+        length change nothing and their outputs are 0.
+        """
+        y, state, _ = self._run(x, state, lengths, record=False)
+        return y, state
+
+    def trace(self, x: Tensor, state: State | None = None, lengths: Tensor | None = None) -> Trace:
+        """Run a sequence and record which rows each head read and wrote when (see `Trace`)."""
+        _, _, accesses = self._run(x, state, lengths, record=True)
+        return Trace.of(accesses)
+
+    def _run(
+        self, x: Tensor, state: State | None, lengths: Tensor | None, record: bool
+    ) -> tuple[Tensor, State, list[Access]]:
+        x = checks.sequence(x, self.input_size, self.batch_first, self.output.weight)
+        steps, batch, _ = x.shape
+        if lengths is not None:
+            lengths = checks.sequence_lengths(lengths, steps, batch)
+        if state is None:
+            state = self.initial_state(batch)
+        self._check_state(state, batch)
+        y, state, accesses = engines.select(self).run(self, x, state, lengths, record)
+        return y.transpose(0, 1) if self.batch_first else y, state, accesses
+
+    def _check_state(self, state: Any, batch: int) -> None:
+        if not isinstance(state, self.state_class):
+            raise TypeError(
+                f"state: expected a {self.state_class.__name__} of a {type(self).__name__}, got {type(state).__name__}"
+            )
+        if state.batch_size != batch:
+            raise ValueError(f"state: expected batch size B = {batch} as in x, got {state.batch_size}")
+        checks.like_parameter("state", state.hidden, self.output.weight)
+        expected = self.state_shapes()
+        for name, value in state.values():
+            want = expected.get(name)
+            if want is not None and isinstance(value, Tensor) and tuple(value.shape[1:]) != want:
+                raise ValueError(
+                    f"state: expected {name} of shape (B, {', '.join(map(str, want))}), got {tuple(value.shape)}"
+                )
+
+    def state_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each tensor field of a state, without its batch dimension."""
+        return {"hidden": (self.hidden_size,), "cell": (self.hidden_size,)}
+
+    def extra_repr(self) -> str:
+        return f"batch_first={self.batch_first}, engine={self.engine!r}"

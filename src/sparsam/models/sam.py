@@ -1,0 +1,148 @@
+"""Sparse Access Memory (section 3): K words read per head, R(K+1) written, whatever the size of the memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sparsam import checks, indexes
+from sparsam.models.base import MemoryModel
+from sparsam.reference import ring
+from sparsam.reference.access import READ, WRITE, Access
+from sparsam.reference.addressing import SIMILARITIES, most_similar, sparse_read
+from sparsam.reference.controller import lstm_step
+from sparsam.reference.interface import interface_size, split_interface
+from sparsam.reference.writing import sparse_write, write_weights
+from sparsam.state import State, dense_memory
+
+
+@dataclass(frozen=True, eq=False)
+class SAMState(State):
+    """State of SAM. `memory` is the engine's: a `DenseMemory` of the reference, a `NativeMemory` of the native one."""
+
+    read: Tensor  # r (B, R, W)
+    read_rows: Tensor  # (B, R, K) int64, -1 before the first read
+    read_weights: Tensor  # w^R (B, R, K)
+    memory: Any
+    start: SAMState | None = None
+
+
+class SAM(MemoryModel):
+    """LSTM controller with a memory of N words, read and written sparsely.
+
+    Args:
+        input_size, output_size, hidden_size: I, O and H.
+        memory_size, word_size: N words of width W.
+        num_heads, k: R access heads, each reads the K most similar words.
+        index: how those are found: "linear" (exact) or the name or object of an approximate index.
+        similarity: "cosine", "euclidean" (-|q - m|^2) or "dot".
+        delta: a row counts as accessed when its weights exceed this.
+        batch_first: x and y are (B, T, ...) instead of (T, B, ...).
+        engine: "auto", "reference", "native" or "cuda".
+    """
+
+    name = "sam"
+    state_class = SAMState
+
+    def __init__(
+        self,
+        input_size: int,
+        output_size: int,
+        hidden_size: int = 100,
+        memory_size: int = 65536,
+        word_size: int = 32,
+        num_heads: int = 4,
+        k: int = 4,
+        index: Any = "linear",
+        similarity: str = "cosine",
+        delta: float = 0.005,
+        batch_first: bool = False,
+        engine: str = "auto",
+        *,
+        _extra_interface: int = 0,
+    ) -> None:
+        checks.positive_int("memory_size", memory_size)
+        checks.positive_int("word_size", word_size)
+        checks.at_most("num_heads", checks.positive_int("num_heads", num_heads), "memory_size", memory_size)
+        checks.at_most("k", checks.positive_int("k", k), "memory_size", memory_size)
+        checks.one_of("similarity", similarity, SIMILARITIES)
+        super().__init__(
+            input_size,
+            output_size,
+            hidden_size,
+            num_heads * word_size,
+            interface_size(num_heads, word_size) + _extra_interface,
+            batch_first,
+            engine,
+        )
+        self.memory_size = memory_size
+        self.word_size = word_size
+        self.num_heads = num_heads
+        self.k = k
+        self.index = indexes.resolve(index)
+        self.similarity = similarity
+        self.delta = checks.number_in("delta", delta, 0.0, 1.0)
+
+    def state_shapes(self) -> dict[str, tuple[int, ...]]:
+        reads = (self.num_heads, self.k)
+        return {
+            **super().state_shapes(),
+            "read": (self.num_heads, self.word_size),
+            "read_rows": reads,
+            "read_weights": reads,
+        }
+
+    def controller_start(self, batch_size: int) -> dict[str, Tensor]:
+        """h, c, r zero and no previous read: the part of a fresh state that every engine shares."""
+        like = self.output.weight
+        shape = (batch_size, self.num_heads, self.k)
+        return {
+            "hidden": like.new_zeros(batch_size, self.hidden_size),
+            "cell": like.new_zeros(batch_size, self.hidden_size),
+            "read": like.new_zeros(batch_size, self.num_heads, self.word_size),
+            "read_rows": torch.full(shape, -1, dtype=torch.int64, device=like.device),
+            "read_weights": like.new_zeros(shape),
+        }
+
+    def reference_state(self, batch_size: int, initial_memory: Tensor | None) -> SAMState:
+        memory = dense_memory(
+            batch_size, self.memory_size, self.word_size, initial_memory, self.output.weight
+        )
+        fields = self.controller_start(batch_size)
+        return SAMState(**fields, memory=memory, start=SAMState(**fields, memory=memory))
+
+    def reference_step(self, x: Tensor, state: SAMState) -> tuple[Tensor, SAMState, list[Access]]:
+        """Write first, then read: steps 1 to 7 of SAM."""
+        hidden, cell = lstm_step(
+            self.controller, torch.cat([x, state.read.flatten(1)], dim=-1), state.hidden, state.cell
+        )
+        ask = split_interface(self.interface(hidden), self.num_heads, self.word_size)
+        memory = state.memory
+        unused = ring.least_recently_accessed(memory.last_access, self.num_heads)
+        write_rows, w_write = write_weights(
+            ask.write_gate, ask.interpolation, state.read_rows, state.read_weights, unused
+        )
+        words = sparse_write(memory.words, unused, write_rows, w_write, ask.write_word)
+        read_rows = self.select_rows(ask.query, words)
+        w_read, read = sparse_read(self.similarity, ask.query, ask.strength, words, read_rows)
+        used = ring.summed_weights(write_rows, w_write, self.memory_size) + ring.summed_weights(
+            read_rows, w_read, self.memory_size
+        )
+        last_access, clock = ring.touch(memory.last_access, memory.clock, used > self.delta)
+        y = self.output(torch.cat([hidden, read.flatten(1)], dim=-1))
+        memory = type(memory)(words, last_access, clock, memory.start)
+        after = SAMState(hidden, cell, read, read_rows, w_read, memory, state.start)
+        return y, after, [Access(WRITE, 0, write_rows, w_write), Access(READ, 0, read_rows, w_read)]
+
+    def select_rows(self, query: Tensor, words: Tensor) -> Tensor:
+        """The K rows per head that a step reads: exact search, constants for the gradient."""
+        return most_similar(self.similarity, query, words, self.k)
+
+    def extra_repr(self) -> str:
+        return (
+            f"memory_size={self.memory_size}, word_size={self.word_size}, num_heads={self.num_heads}, k={self.k}, "
+            f"index={self.index}, similarity={self.similarity!r}, " + super().extra_repr()
+        )

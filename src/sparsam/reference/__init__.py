@@ -1,0 +1,1 @@
+"""Plain PyTorch, one concept per file: what every engine is tested against."""
