@@ -51,9 +51,7 @@ def like_parameter(name: str, tensor: Any, parameter: Tensor) -> Tensor:
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{name}: expected a torch.Tensor, got {type(tensor).__name__}")
     if tensor.dtype != parameter.dtype:
-        raise TypeError(
-            f"{name}: expected dtype {parameter.dtype} like the model's parameters, got {tensor.dtype}"
-        )
+        raise TypeError(f"{name}: expected dtype {parameter.dtype} like the model's parameters, got {tensor.dtype}")
     if tensor.device != parameter.device:
         raise ValueError(f"{name}: expected device {parameter.device} like the model's, got {tensor.device}")
     return tensor
@@ -68,9 +66,7 @@ def sequence(x: Any, input_size: int, batch_first: bool, parameter: Tensor) -> T
     if x.shape[-1] != input_size:
         raise ValueError(f"x: expected width I = {input_size} in {layout}, got shape {tuple(x.shape)}")
     if 0 in x.shape[:2]:
-        raise ValueError(
-            f"x: expected at least one step and one batch element in {layout}, got shape {tuple(x.shape)}"
-        )
+        raise ValueError(f"x: expected at least one step and one batch element in {layout}, got shape {tuple(x.shape)}")
     return x.transpose(0, 1) if batch_first else x
 
 

@@ -65,9 +65,7 @@ class MemoryModel(nn.Module):
             checks.initial_memory(initial_memory, batch_size, *size, self.output.weight)
         return engines.select(self).initial_state(self, batch_size, initial_memory)
 
-    def forward(
-        self, x: Tensor, state: State | None = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, State]:
+    def forward(self, x: Tensor, state: State | None = None, lengths: Tensor | None = None) -> tuple[Tensor, State]:
         """Run a sequence x (T, B, I), or (B, T, I) with `batch_first`; returns the outputs and the final state.
 
         `state` goes on where another call ended. `lengths` (B,) marks padded batches: the steps past an element's

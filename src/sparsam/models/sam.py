@@ -108,9 +108,7 @@ class SAM(MemoryModel):
         }
 
     def reference_state(self, batch_size: int, initial_memory: Tensor | None) -> SAMState:
-        memory = dense_memory(
-            batch_size, self.memory_size, self.word_size, initial_memory, self.output.weight
-        )
+        memory = dense_memory(batch_size, self.memory_size, self.word_size, initial_memory, self.output.weight)
         fields = self.controller_start(batch_size)
         return SAMState(**fields, memory=memory, start=SAMState(**fields, memory=memory))
 
