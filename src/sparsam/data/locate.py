@@ -1,0 +1,65 @@
+"""Where data sets are looked for, and what is said when they are not there.
+
+A *root* is a folder that holds the downloads, as they came or unpacked. The roots are tried in this order:
+the one that the caller names (alone, when one is named), ``$SPARSAM_DATA``, ``./data``, ``../shared/data``,
+and the last two once more relative to the repository that the package runs from.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = ["DataError", "MissingData", "cache_folder", "find", "roots"]
+
+
+class DataError(ValueError):
+    """Data that is there and is not what it should be."""
+
+
+class MissingData(FileNotFoundError):
+    """Data that is not there; the message says what to download and where to put it."""
+
+
+def roots(root: str | os.PathLike[str] | None = None) -> list[Path]:
+    """The folders to search, first one first. A root that is named is the only one."""
+    if root is not None:
+        return [Path(root).expanduser()]
+    found: list[Path] = []
+    if os.environ.get("SPARSAM_DATA"):
+        found.append(Path(os.environ["SPARSAM_DATA"]).expanduser())
+    repository = Path(__file__).resolve().parents[3]
+    for base in (Path.cwd(), repository):
+        found += [base / "data", base.parent / "shared" / "data"]
+    return list(dict.fromkeys(found))
+
+
+def find(root: str | os.PathLike[str] | None, names: Iterable[str], missing: str) -> Path:
+    """The first of ``names`` (relative to a root, '' for the root itself is allowed) that exists in a root.
+
+    :raises MissingData: with ``missing`` (what to download) and the folders that were searched.
+    """
+    names = list(names)
+    searched = roots(root)
+    for folder in searched:
+        for name in names:
+            candidate = folder / name if name else folder
+            if candidate.exists():
+                return candidate
+    places = "\n".join(f"  {folder}" for folder in searched)
+    raise MissingData(
+        f"{missing}\nSearched:\n{places}\nPut it into one of these, or name a folder with --root "
+        "(root= in Python) or $SPARSAM_DATA."
+    )
+
+
+def cache_folder() -> Path:
+    """Where prepared data is kept: ``$SPARSAM_CACHE``, else ``$XDG_CACHE_HOME/sparsam``, else
+    ``~/.cache/sparsam``."""
+    if os.environ.get("SPARSAM_CACHE"):
+        folder = Path(os.environ["SPARSAM_CACHE"]).expanduser()
+    else:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").expanduser() / "sparsam"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,332 @@
+"""bAbI question answering: one model for all 20 tasks (SAM paper, section 4.4 and the supplement on Babi
+results).
+
+Words go in as one-hot vectors, one per step; where an answer word is due the input is a dash and the output
+is a distribution over the same words. The loss is the mean cross entropy of the answer words and nothing
+else. A question is right when all its answer words are; a task's error is the share of its questions that are
+wrong, and a task above 5% has failed.
+
+A story is one sequence with all its questions (see :mod:`sparsam.data.babi`). Training stories are grouped
+into buckets of similar length; a minibatch comes from one bucket, which is drawn with the probability of all
+its stories together, so every story is drawn exactly as often as without buckets. With ``balance="task"``
+(the default; "all tasks received approximately equal training resources") each task is drawn equally often
+and each of its stories equally often within the task; with ``balance="story"`` each story is.
+
+Measured on one core of a 2-core machine, en-10k with the partial file of task 3: 12 million words a second in
+minibatches of 16 (0.2 ms each), 4% of the steps are padding and 16 stories come from 4.6 tasks on average;
+the first preparation takes 7 s, from the cache 0.4 s.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sparsam.data.babi import BabiFiles, Story, open_babi
+from sparsam.data.babi_official import VOCABULARY
+from sparsam.data.cache import cached
+from sparsam.data.locate import DataError
+from sparsam.tasks.task import Batch
+
+__all__ = ["FAILED", "Babi", "BabiTable", "Encoded", "encode", "word_numbers"]
+
+#: A task with a larger share of wrong questions has failed.
+FAILED = 0.05
+_NUMBER = {word: number for number, word in enumerate(VOCABULARY)}
+
+
+def word_numbers(words: list[str]) -> list[int]:
+    """Numbers of words in the vocabulary.
+
+    :raises DataError: naming a word that is not in it.
+    """
+    try:
+        return [_NUMBER[word] for word in words]
+    except KeyError as error:
+        word = error.args[0]
+        raise DataError(
+            f"the word {word!r} is not in the bAbI vocabulary of {len(VOCABULARY)} words"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Stories as flat arrays: story s has the steps ``starts[s]`` to ``starts[s + 1]``.
+
+    ``words`` (int16) what goes in; ``targets`` (int16) the answer word or -1; ``questions`` (int16) the
+    question's number in its story or -1; ``tasks`` (int16, one per story) 1 to 20.
+    """
+
+    words: np.ndarray
+    targets: np.ndarray
+    questions: np.ndarray
+    starts: np.ndarray
+    tasks: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.starts)
+
+    def subset(self, stories: np.ndarray) -> Encoded:
+        """Some of the stories, in the order given."""
+        lengths = self.lengths[stories]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        steps = np.repeat(self.starts[stories] - starts[:-1], lengths) + np.arange(starts[-1])
+        return Encoded(
+            self.words[steps], self.targets[steps], self.questions[steps], starts, self.tasks[stories]
+        )
+
+    def batch(self, stories: np.ndarray) -> Batch:
+        """These stories side by side, padded to the longest; padding is all zero and masked."""
+        lengths = self.lengths[stories]
+        steps, size = int(lengths.max()), len(stories)
+        time = np.arange(steps)[:, None]
+        inside = time < lengths  # (T, B)
+        source = np.where(inside, self.starts[stories] + time, 0)
+        words = torch.from_numpy(np.where(inside, self.words[source], 0).astype(np.int64))
+        filled = torch.from_numpy(inside)
+        inputs = torch.zeros(steps, size, len(VOCABULARY))
+        inputs.scatter_(2, words.unsqueeze(-1), filled.unsqueeze(-1).float())
+        targets = torch.from_numpy(np.where(inside, self.targets[source], -1).astype(np.int64))
+        questions = torch.from_numpy(np.where(inside, self.questions[source], -1).astype(np.int64))
+        info = {"tasks": torch.from_numpy(self.tasks[stories].astype(np.int64)), "questions": questions}
+        return Batch(inputs, targets, targets >= 0, torch.from_numpy(lengths.astype(np.int64)), info=info)
+
+
+def encode(stories: list[tuple[int, Story]]) -> Encoded:
+    """Number the words of (task, story) pairs."""
+    starts = np.concatenate([[0], np.cumsum([len(story.words) for _, story in stories])]).astype(np.int64)
+    words = np.empty(starts[-1], np.int16)
+    targets, questions = np.full_like(words, -1), np.full_like(words, -1)
+    for start, (_, story) in zip(starts, stories, strict=False):
+        words[start : start + len(story.words)] = word_numbers(story.words)
+        if story.steps:
+            steps = start + np.asarray(story.steps)
+            targets[steps] = word_numbers(story.answers)
+            questions[steps] = story.questions
+    return Encoded(words, targets, questions, starts, np.asarray([task for task, _ in stories], np.int16))
+
+
+class BabiTable:
+    """Right and asked questions per task, added up over batches: the paper's table for one run."""
+
+    def __init__(self, notes: list[str] | None = None) -> None:
+        self.asked = np.zeros(21, np.int64)
+        self.wrong = np.zeros(21, np.int64)
+        self.notes = list(notes or [])
+
+    def add(self, tasks: Tensor, right: Tensor) -> None:
+        """Results per question: its task number and whether all its words were right."""
+        self.asked += np.bincount(tasks.numpy(), minlength=21)
+        self.wrong += np.bincount(tasks.numpy()[~right.numpy()], minlength=21)
+
+    @property
+    def errors(self) -> dict[int, float]:
+        """Share of wrong questions of each task that was asked."""
+        return {task: float(self.wrong[task] / self.asked[task]) for task in range(1, 21) if self.asked[task]}
+
+    @property
+    def mean(self) -> float:
+        """Mean over tasks, as the paper's last row but one (nan before anything was asked)."""
+        return float(np.mean(list(self.errors.values()))) if self.errors else float("nan")
+
+    @property
+    def failed(self) -> int:
+        return sum(error > FAILED for error in self.errors.values())
+
+    def summary(self) -> dict[str, float]:
+        """Headline first: mean error over tasks, failed tasks, then each task."""
+        each = {f"task_{task}": error for task, error in self.errors.items()}
+        return {"error_rate": self.mean, "failed_tasks": float(self.failed), **each}
+
+
+class Babi:
+    """The 20 bAbI tasks.
+
+    :param root: where the data is; see :mod:`sparsam.data.locate`.
+    :param variant: ``"en-10k"`` or ``"en"`` (1,000 questions per task).
+    :param validation: share of each task's training stories that is held out, the same ones for the same
+        ``seed``.
+    :param balance: ``"task"`` or ``"story"``, what is drawn equally often in training.
+    :param spread: a bucket's longest story is at most this many times its shortest (or 4 words longer): a
+        larger value mixes more tasks into a minibatch and pads more.
+    :param max_length: longer stories are left out of training (never out of evaluation); None keeps all.
+    :param tasks: train and evaluate on some tasks only; None means all 20.
+    :param verify: compare the files with the official ones; False allows other files in the same format.
+    """
+
+    name = "babi"
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str] | None = None,
+        variant: str = "en-10k",
+        validation: float = 0.05,
+        seed: int = 0,
+        balance: str = "task",
+        spread: float = 1.1,
+        max_length: int | None = None,
+        tasks: list[int] | None = None,
+        verify: bool = True,
+    ) -> None:
+        if balance not in ("task", "story"):
+            raise ValueError(f"balance must be 'task' or 'story', got {balance!r}")
+        if not 0 < validation < 1:
+            raise ValueError(f"validation must be a share between 0 and 1, got {validation}")
+        if spread < 1:
+            raise ValueError(f"spread must be at least 1, got {spread}")
+        if tasks is not None and (not tasks or not set(tasks) <= set(range(1, 21))):
+            raise ValueError(f"tasks must be numbers from 1 to 20, got {tasks}")
+        self.input_size = self.output_size = len(VOCABULARY)
+        files = open_babi(root, variant)
+        #: What a reader of results has to know; said once as a warning, and kept with the results.
+        self.notes: list[str] = files.verify() if verify else []
+        train, self.test = (_encoded(files, split) for split in ("train", "test"))
+        held_out = _held_out(train.tasks, validation, seed)
+        if tasks is not None:
+            self.test = self.test.subset(np.flatnonzero(np.isin(self.test.tasks, tasks)))
+        wanted = np.isin(train.tasks, list(range(1, 21)) if tasks is None else tasks)
+        kept = wanted & ~held_out
+        if max_length is not None:
+            too_long = int((kept & (train.lengths > max_length)).sum())
+            kept &= train.lengths <= max_length
+            if too_long:
+                self.notes.append(
+                    f"{too_long:,} training stories of more than {max_length} words are left out"
+                )
+        if not kept.any():
+            raise ValueError(f"max_length leaves no training story, got {max_length}")
+        self.validation = train.subset(np.flatnonzero(wanted & held_out))
+        self.train = train.subset(np.flatnonzero(kept))
+        self._buckets = _Buckets(self.train, balance, spread)
+        for note in self.notes:
+            warnings.warn(f"bAbI: {note}", stacklevel=2)
+
+    def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
+        """Training stories of similar length. ``level`` has no meaning here and is ignored."""
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        return self.train.batch(self._buckets.draw(batch_size, generator))
+
+    def evaluation_batches(self, split: str, batch_size: int) -> Iterator[Batch]:
+        """Every story of ``"train"``, ``"validation"`` or ``"test"`` once, the shortest first."""
+        stories = self.split(split)
+        order = np.argsort(stories.lengths, kind="stable")
+        for start in range(0, len(order), batch_size):
+            yield stories.batch(order[start : start + batch_size])
+
+    def split(self, name: str) -> Encoded:
+        if name not in ("train", "validation", "test"):
+            raise ValueError(f"split must be 'train', 'validation' or 'test', got {name!r}")
+        return getattr(self, name)
+
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Mean cross entropy over the answer words of the batch."""
+        return F.cross_entropy(outputs[batch.mask], batch.targets[batch.mask])
+
+    def errors(self, outputs: Tensor, batch: Batch) -> dict[str, float]:
+        """Share of wrong questions and of wrong answer words in this batch."""
+        _, right = self.question_results(outputs, batch)
+        words = outputs.detach()[batch.mask].argmax(-1) == batch.targets[batch.mask]
+        return {"error_rate": 1 - _mean(right), "word_error_rate": 1 - _mean(words)}
+
+    @staticmethod
+    def question_results(outputs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """For every question of the batch its task number and whether all its answer words are right (on the
+        CPU)."""
+        wrong = (outputs.detach().argmax(-1) != batch.targets).cpu()
+        step, element = batch.mask.cpu().nonzero(as_tuple=True)
+        question = batch.info["questions"][step, element]
+        most = int(question.max()) + 1
+        key = element * most + question
+        counts = torch.zeros(batch.batch_size * most, dtype=torch.int64)
+        misses = counts.scatter_add(0, key, wrong[step, element].long()).view(-1, most)
+        asked = counts.scatter_add(0, key, torch.ones_like(key)).view(-1, most) > 0
+        tasks = batch.info["tasks"].unsqueeze(1).expand_as(asked)
+        return tasks[asked], misses[asked] == 0
+
+    def table(self) -> BabiTable:
+        """An empty table that carries what a reader has to know about the training set."""
+        return BabiTable(self.notes)
+
+    @torch.no_grad()
+    def evaluate(
+        self,
+        model: torch.nn.Module,
+        split: str = "test",
+        batch_size: int = 64,
+        device: torch.device | str = "cpu",
+    ) -> BabiTable:
+        """Run ``model`` over all of a split and return the table of errors per task."""
+        table = self.table()
+        for batch in self.evaluation_batches(split, batch_size):
+            batch = batch.to(device)
+            outputs, _ = model(batch.inputs, lengths=batch.lengths)
+            table.add(*self.question_results(outputs, batch))
+        return table
+
+
+def _mean(flags: Tensor) -> float:
+    return float(flags.float().mean())
+
+
+class _Buckets:
+    """Stories grouped by length and drawn by weight."""
+
+    def __init__(self, stories: Encoded, balance: str, spread: float) -> None:
+        weights = np.ones(len(stories))
+        if balance == "task":
+            weights /= np.bincount(stories.tasks)[stories.tasks]
+        order = np.argsort(stories.lengths, kind="stable")
+        lengths = stories.lengths[order]
+        cuts, start = [], 0
+        while start < len(order):
+            cuts.append(start)
+            longest = max(lengths[start] * spread, lengths[start] + 4)
+            start = int(np.searchsorted(lengths, longest, side="right"))
+        self.members = np.split(order, cuts[1:])
+        self.cumulative = [np.cumsum(weights[members]) for members in self.members]
+        self.totals = np.cumsum([cumulative[-1] for cumulative in self.cumulative])
+
+    def draw(self, count: int, generator: torch.Generator) -> np.ndarray:
+        """``count`` stories of one bucket, drawn with replacement."""
+        uniform = torch.rand(count + 1, generator=generator, dtype=torch.float64).numpy()
+        bucket = _pick(self.totals, uniform[:1])[0]
+        return self.members[bucket][_pick(self.cumulative[bucket], uniform[1:])]
+
+
+def _pick(cumulative: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """Indexes drawn in proportion to the steps of ``cumulative``."""
+    return np.minimum(
+        np.searchsorted(cumulative, uniform * cumulative[-1], side="right"), len(cumulative) - 1
+    )
+
+
+def _held_out(tasks: np.ndarray, share: float, seed: int) -> np.ndarray:
+    """Mask of the validation stories: the same share (at least one story) of every task."""
+    held_out = np.zeros(len(tasks), bool)
+    for task in np.unique(tasks):
+        stories = np.flatnonzero(tasks == task)
+        chosen = np.random.default_rng([seed, int(task)]).permutation(len(stories))
+        held_out[stories[chosen[: max(1, round(share * len(stories)))]]] = True
+    return held_out
+
+
+def _encoded(files: BabiFiles, split: str) -> Encoded:
+    """All tasks of a split, from the cache where it has them."""
+
+    def make() -> dict[str, np.ndarray]:
+        stories = [(task, story) for task in range(1, 21) for story in files.stories(task, split)]
+        return vars(encode(stories))
+
+    return Encoded(**cached(f"babi-1-{files.variant}-{split}-{files.checksum[:16]}", make))
