@@ -1,9 +1,10 @@
 """Copy: a sequence of random bits, a delimiter, then the same sequence again.
 
-Graves et al. 2014, section 4.1; SAM paper, section 4.2 (lengths 1 to 20) and 4.3 (1 to the curriculum's level).
+Graves et al. 2014, section 4.1; SAM paper, section 4.2 (lengths 1 to 20) and 4.3 (1 to the curriculum's
+level).
 
-For a length L the input has T = 2L + 1 steps of ``bits + 1`` channels: L items of ``bits`` random bits, one step
-with only the delimiter channel on, L blank steps in which the items are answered in order.
+For a length L the input has T = 2L + 1 steps of ``bits + 1`` channels: L items of ``bits`` random bits, one
+step with only the delimiter channel on, L blank steps in which the items are answered in order.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
 Graves et al. 2014, section 4.3 (items of three vectors of six bits: ``bits=6, item_length=3``); SAM paper,
 sections 4.2 (3 to 6 pairs), 4.3 and supplementary figure on generalisation.
 
-Every key and every value is an item of ``item_length`` steps of ``bits`` random bits (one step by default). With n
-pairs the input has T = (2n + 2) * item_length steps of ``bits + 3`` channels; the last three say what an item is: key,
-value or cue. The last ``item_length`` steps are blank: there the value of the cued key is answered.
+Every key and every value is an item of ``item_length`` steps of ``bits`` random bits (one step by default).
+With n pairs the input has T = (2n + 2) * item_length steps of ``bits + 3`` channels; the last three say
+what an item is: key, value or cue. The last ``item_length`` steps are blank: there the value of the cued
+key is answered.
 
 The cued pair is drawn uniformly. No other pair has the cued key (a key that happens to equal it gets one bit
 flipped), so the answer is never ambiguous. Keys that are not asked for may repeat.

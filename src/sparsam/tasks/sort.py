@@ -2,9 +2,9 @@
 
 Graves et al. 2014, section 4.5; SAM paper, sections 4.2 (20 keys, the best 16) and 4.3.
 
-For n keys the input has T = n + 1 + m steps of ``bits + 2`` channels, m = max(1, 4n/5): n keys of ``bits`` random
-bits with a priority from U(-1, 1) in channel ``bits``, one step with only the delimiter channel on, m blank steps in
-which the m keys of highest priority are answered, the highest first.
+For n keys the input has T = n + 1 + m steps of ``bits + 2`` channels, m = max(1, 4n/5): n keys of ``bits``
+random bits with a priority from U(-1, 1) in channel ``bits``, one step with only the delimiter channel on,
+m blank steps in which the m keys of highest priority are answered, the highest first.
 """
 
 from __future__ import annotations

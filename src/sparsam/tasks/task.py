@@ -1,12 +1,15 @@
 """What a task is: it draws batches, says what is trained and what is reported.
 
-The algorithmic tasks (copy, associative recall, priority sort) share :class:`BitTask`: their answers are bits.
+The algorithmic tasks (copy, associative recall, priority sort) share :class:`BitTask`: their answers are
+bits.
 
 Two numbers belong to each batch of bits:
 
-* the loss that is trained: the cross entropy of every bit in a masked step, divided by the number of those bits
+* the loss that is trained: the cross entropy of every bit in a masked step, divided by the number of those
+bits
   (nats per bit, so 0.693 is a coin toss);
-* the error that is reported: *bits per sequence*, the number of wrong bits (an output above zero reads as one)
+* the error that is reported: *bits per sequence*, the number of wrong bits (an output above zero reads as
+one)
   summed over the masked steps and averaged over the batch, as in the NTM and SAM papers.
 """
 
@@ -27,12 +30,13 @@ __all__ = ["Batch", "BitTask", "FiniteTask", "Task"]
 class Batch:
     """One minibatch, time first.
 
-    ``inputs`` (T, B, I) float32; ``targets`` (T, B, O) bits as floats, or (T, B) int64 classes; ``mask`` (T, B) bool,
-    true where the output counts; ``lengths`` (B,) int64, or None when every sequence fills T; ``level`` the size that
-    was drawn; ``info`` whatever else a task reports by (bAbI's task number, Omniglot's presentation number).
+    ``inputs`` (T, B, I) float32; ``targets`` (T, B, O) bits as floats, or (T, B) int64 classes; ``mask``
+    (T, B) bool, true where the output counts; ``lengths`` (B,) int64, or None when every sequence fills T;
+    ``level`` the size that was drawn; ``info`` whatever else a task reports by (bAbI's task number,
+    Omniglot's presentation number).
 
-    ``answers`` is a shortcut for tasks whose mask is the same run of steps for every sequence: the slice of time that
-    holds them, so that nobody has to gather by mask.
+    ``answers`` is a shortcut for tasks whose mask is the same run of steps for every sequence: the slice of
+    time that holds them, so that nobody has to gather by mask.
     """
 
     inputs: Tensor
@@ -49,8 +53,15 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device; ``lengths`` and ``info`` stay where they are."""
-        return Batch(self.inputs.to(device), self.targets.to(device), self.mask.to(device), self.lengths,
-                     self.level, self.info, self.answers)
+        return Batch(
+            self.inputs.to(device),
+            self.targets.to(device),
+            self.mask.to(device),
+            self.lengths,
+            self.level,
+            self.info,
+            self.answers,
+        )
 
 
 @runtime_checkable
@@ -93,7 +104,9 @@ class BitTask:
     max_size: int
 
     def draw_size(self, generator: torch.Generator, level: int | None) -> int:
-        """U(min_size, max_size) without a level, U(1, level) with one; all sequences of a minibatch share it."""
+        """U(min_size, max_size) without a level, U(1, level) with one; all sequences of a minibatch share
+        it.
+        """
         low, high = (self.min_size, self.max_size) if level is None else (1, level)
         if high < low:
             raise ValueError(f"level must be at least 1, got {level}")
@@ -143,8 +156,10 @@ class BitTask:
 def _answers(outputs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
     """Outputs and targets of the masked steps only."""
     if outputs.shape != batch.targets.shape:
-        raise ValueError(f"outputs must have the shape of the targets {tuple(batch.targets.shape)}, "
-                         f"got {tuple(outputs.shape)}")
+        raise ValueError(
+            f"outputs must have the shape of the targets {tuple(batch.targets.shape)}, "
+            f"got {tuple(outputs.shape)}"
+        )
     if batch.answers is not None:
         return outputs[batch.answers], batch.targets[batch.answers]
     return outputs[batch.mask], batch.targets[batch.mask]

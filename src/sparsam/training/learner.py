@@ -1,0 +1,76 @@
+"""One model learning one task: draw a minibatch, differentiate, step. Knows nothing of logs or folders."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from sparsam.training.config import RunConfig
+from sparsam.training.evaluate import forward
+from sparsam.training.flat import FlatParameters
+from sparsam.training.optimizer import build_optimizer, learning_rate
+from sparsam.training.seeds import MinibatchSeeds, mix
+
+_ERRORS_EVERY = 10  # minibatches; counting wrong bits costs as much as the loss itself
+
+
+class NonFiniteLoss(RuntimeError):
+    """The loss or its gradient is not a number; the weights were not changed by it."""
+
+
+class Learner:
+    """``gradient(step, level)`` then ``apply(step)``; the two are apart so that processes can exchange in
+    between.
+    """
+
+    def __init__(self, config: RunConfig, rank: int = 0, shared: Tensor | None = None) -> None:
+        self.config = config
+        self.task = config.task.build()
+        torch.manual_seed(mix(config.seed))
+        self.model = config.model.build(self.task.input_size, self.task.output_size).to(config.device)
+        self.flat = FlatParameters(self.model, shared)
+        self.optimizer = build_optimizer(config.optimizer, self.flat.parameters)
+        self.seeds = MinibatchSeeds(config.seed, rank)
+        self.errors: dict[str, float] = {}  # of the last minibatch they were counted for
+        self.time_steps = 0  # sequences times their length, so far
+        self._on_cpu = torch.device(config.device).type == "cpu"
+
+    def gradient(self, step: int, level: int | None) -> float:
+        """Leave the gradient of minibatch ``step`` in ``flat.gradients`` and return its loss."""
+        batch = self.task.sample(self.config.batch_size, self.seeds.at(step), level)
+        self.time_steps += batch.inputs.shape[0] * batch.inputs.shape[1]
+        if not self._on_cpu:
+            batch = batch.to(self.config.device)
+        outputs = forward(self.model, batch)
+        loss = self.task.loss(outputs, batch)
+        self.flat.zero()
+        loss.backward()
+        if step % _ERRORS_EVERY == 0:
+            self.errors = self.task.errors(outputs, batch)
+        return float(loss.detach())
+
+    def apply(self, step: int, loss: float) -> float:
+        """Clip the gradient, step, and return the gradient's norm before clipping."""
+        settings = self.config.optimizer
+        norm = self.flat.clip(settings.clip)
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise NonFiniteLoss(
+                f"minibatch {step + 1}: loss {loss}, gradient norm {norm}. The last good checkpoint is kept. "
+                f"Try a lower learning rate (now {settings.learning_rate:g}), a tighter gradient clip (now "
+                f"{settings.clip:g}), a warmup (now {settings.warmup} minibatches), or another seed."
+            )
+        if step <= settings.warmup:
+            for group in self.optimizer.param_groups:
+                group["lr"] = learning_rate(settings, step)
+        self.optimizer.step()
+        return norm
+
+    def state_dict(self) -> dict:
+        return {"optimizer": self.optimizer.state_dict(), "random": torch.get_rng_state()}
+
+    def load_state_dict(self, weights: dict[str, Tensor], state: dict) -> None:
+        self.model.load_state_dict(weights)
+        self.optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["random"])

@@ -1,0 +1,318 @@
+"""The training loop, in one process or (under torchrun) in several that take every step together.
+
+``train(config, folder)`` starts a run, ``train(config, folder, resume=True)`` goes on with one. What
+happens around a minibatch (curriculum, log, evaluation, checkpoint, display, reasons to stop) is in
+:class:`Run`, which the asynchronous workers use as well.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sparsam.training import checkpoint, progress
+from sparsam.training.config import RunConfig
+from sparsam.training.curriculum import Curriculum
+from sparsam.training.distributed import Processes
+from sparsam.training.evaluate import evaluate
+from sparsam.training.folder import RunFolder
+from sparsam.training.interrupt import Interrupt
+from sparsam.training.learner import Learner
+from sparsam.training.log import RunLog
+from sparsam.training.seeds import MinibatchSeeds
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: ``reason`` is 'steps', 'seconds', 'solved' or 'interrupted'."""
+
+    reason: str
+    step: int
+    seconds: float
+    level: int | None
+    evaluation: dict[str, float]
+    signal: int | None = None
+
+
+class Run:
+    """One run's book-keeping. ``record`` is called once per minibatch and says why to stop, or None."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: RunFolder,
+        learner: Learner,
+        display: progress.Progress,
+        writes: bool = True,
+        share: Callable[[Any], Any] = lambda value: value,
+    ) -> None:
+        self.config, self.folder, self.learner, self.display = config, folder, learner, display
+        self.curriculum = Curriculum(config.curriculum) if config.curriculum else None
+        self.step = 0
+        self.evaluation: dict[str, float] = {}
+        self._writes = writes
+        self._share = share  # hands rank 0's value to every process
+        self._log: RunLog | None = None
+        self._loss_sum, self._loss_count, self._last_loss, self._last_norm = 0.0, 0, 0.0, 0.0
+        self._clock = progress.Clock(display.interval)
+        self._seconds_before = 0.0
+        self._started = time.perf_counter()
+        self._rate_mark = (self._started, 0, 0)
+        self._last_save = self._started
+
+    @property
+    def level(self) -> int | None:
+        return self.curriculum.level if self.curriculum else None
+
+    @property
+    def seconds(self) -> float:
+        return self._seconds_before + time.perf_counter() - self._started
+
+    def open_log(self) -> None:
+        """Start the clock and the log; events after the step that is resumed from are forgotten."""
+        self._started = self._last_save = time.perf_counter()
+        self._rate_mark = (self._started, self.step, self.learner.time_steps)
+        if self._writes:
+            board = self.folder.path / "tensorboard" if self.config.tensorboard else None
+            self._log = RunLog(self.folder.log_file, board, self.step)
+
+    def record(self, loss: float, norm: float) -> str | None:
+        config = self.config
+        self.step += 1
+        step = self.step
+        self._loss_sum += loss
+        self._loss_count += 1
+        self._last_loss, self._last_norm = loss, norm
+        if self.curriculum and self.curriculum.update(loss):
+            self.write(
+                "level",
+                level=self.curriculum.level,
+                seconds=round(self.seconds, 3),
+                sequences=step * config.batch_size,
+            )
+            self.display.note(f"minibatch {step:,}: level {self.curriculum.level:,}")
+        if step % config.log_every == 0:
+            self._log_window()
+        if self._clock.due():
+            self.display.show(self._numbers())
+        reason = None
+        if step % config.eval_every == 0:
+            reason = self._evaluate()
+        if reason is None and step >= config.steps:
+            reason = "steps"
+        if reason is None and config.seconds is not None and self._share(self.seconds) >= config.seconds:
+            reason = "seconds"
+        if (
+            step % config.checkpoint_every == 0
+            or time.perf_counter() - self._last_save > config.checkpoint_seconds
+        ):
+            self.save()
+        return reason
+
+    def write(self, kind: str, **values: Any) -> None:
+        if self._log is not None:
+            self._log.write(kind, self.step, **values)
+
+    def _log_window(self) -> None:
+        now = time.perf_counter()
+        then, step, time_steps = self._rate_mark
+        elapsed = max(now - then, 1e-9)
+        self.write(
+            "train",
+            loss=self._loss_sum / self._loss_count,
+            **self.learner.errors,
+            level=self.level,
+            gradient_norm=self._last_norm,
+            sequences=self.step * self.config.batch_size,
+            seconds=round(self.seconds, 3),
+            sequences_per_second=round((self.step - step) * self.config.batch_size / elapsed, 2),
+            time_steps_per_second=round((self.learner.time_steps - time_steps) / elapsed, 1),
+        )
+        self._loss_sum, self._loss_count = 0.0, 0
+        self._rate_mark = (now, self.step, self.learner.time_steps)
+
+    def _evaluate(self) -> str | None:
+        config = self.config
+        if self._writes:
+            self.evaluation = evaluate(
+                self.learner.model,
+                self.learner.task,
+                MinibatchSeeds(config.seed),
+                config.eval_batches,
+                config.eval_batch_size,
+                self.level,
+                device=config.device,
+            )
+            self.write(
+                "eval",
+                **self.evaluation,
+                level=self.level,
+                seconds=round(self.seconds, 3),
+                sequences=self.step * config.batch_size,
+            )
+        self.evaluation = self._share(self.evaluation)
+        headline = next(iter(self.evaluation.values()))
+        at_top = self.curriculum is None or self.level == self.curriculum.config.max_level
+        solved = config.stop_below is not None and at_top and headline < config.stop_below
+        return "solved" if solved else None
+
+    def _numbers(self) -> dict[str, Any]:
+        config, step = self.config, self.step
+        then, mark, time_steps = self._rate_mark
+        elapsed = max(time.perf_counter() - then, 1e-9)
+        done = step - mark
+        fraction = step / config.steps
+        if config.seconds is not None:
+            fraction = max(fraction, self.seconds / config.seconds)
+        left = self.seconds * (1 / fraction - 1) if fraction > 0 and self._seconds_before == 0 else None
+        if left is None and done:
+            left = (config.steps - step) * elapsed / done
+        error_name = next(iter(self.learner.errors), None)
+        error = self.learner.errors.get(error_name) if error_name else None
+        if error_name in self.evaluation:
+            error = self.evaluation[error_name]
+        return {
+            "step": step,
+            "loss": self._loss_sum / self._loss_count if self._loss_count else self._last_loss,
+            "error_name": error_name,
+            "error": error,
+            "level": self.level,
+            "fraction": fraction,
+            "sequences_per_second": done * config.batch_size / elapsed,
+            "seconds_left": left,
+            "time_steps_per_second": (self.learner.time_steps - time_steps) / elapsed,
+        }
+
+    def save(self) -> None:
+        """Write a checkpoint; a disk that refuses it costs a warning, the previous one stays."""
+        self._last_save = time.perf_counter()
+        if not self._writes:
+            return
+        trainer = {
+            "learner": self.learner.state_dict(),
+            "curriculum": self.curriculum.state_dict() if self.curriculum else None,
+            "window": [self._loss_sum, self._loss_count],
+            "seconds": self.seconds,
+            "time_steps": self.learner.time_steps,
+            "evaluation": self.evaluation,
+        }
+        try:
+            checkpoint.save(
+                self.folder.checkpoints,
+                self.step,
+                self.learner.model.state_dict(),
+                trainer,
+                self.config.to_json(),
+            )
+        except OSError as error:
+            warnings.warn(
+                f"checkpoint at minibatch {self.step} could not be written ({error}); "
+                "the previous one is kept and the run goes on",
+                stacklevel=2,
+            )
+
+    def load(self) -> None:
+        """Go on from the newest whole checkpoint; without any, from the start."""
+        try:
+            step, weights, state = checkpoint.load_newest(self.folder.checkpoints)
+        except checkpoint.CheckpointError:
+            return
+        self.step = step
+        self.learner.load_state_dict(weights, state["learner"])
+        self.learner.time_steps = state["time_steps"]
+        if self.curriculum and state["curriculum"]:
+            self.curriculum.load_state_dict(state["curriculum"])
+        self._loss_sum, self._loss_count = state["window"]
+        self._seconds_before = state["seconds"]
+        self.evaluation = state["evaluation"]
+
+    def finish(self, reason: str, signal: int | None = None) -> Outcome:
+        """Last checkpoint, last evaluation, result.json."""
+        if reason != "interrupted" and self.step % self.config.eval_every != 0:
+            self._evaluate()
+        self.save()
+        outcome = Outcome(reason, self.step, self.seconds, self.level, self.evaluation, signal)
+        self.write("end", reason=reason, seconds=round(self.seconds, 3), **self.evaluation)
+        if self._writes and reason != "interrupted":
+            self.folder.write_result(
+                {
+                    "reason": reason,
+                    "step": self.step,
+                    "seconds": round(self.seconds, 1),
+                    "sequences": self.step * self.config.batch_size,
+                    "level": self.level,
+                    "evaluation": self.evaluation,
+                }
+            )
+        return outcome
+
+    def close(self) -> None:
+        self.display.close()
+        if self._log is not None:
+            self._log.close()
+
+
+def train(
+    config: RunConfig,
+    folder: str | Path,
+    resume: bool = False,
+    display: progress.Progress | None = None,
+    quiet: bool = False,
+) -> Outcome:
+    """Train as ``config`` says and keep everything in ``folder``.
+
+    With ``resume`` an existing run goes on from its newest whole checkpoint and, in one process or under
+    torchrun, ends on the same bits as a run that was never interrupted. Raises NonFiniteLoss when the loss
+    is not a number.
+    """
+    run_folder = RunFolder(folder)
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    processes = Processes.from_environment(config.device)
+    if processes.rank == 0:
+        if resume and run_folder.exists():
+            run_folder.write_config(config)
+        else:
+            run_folder.create(config)
+    processes.barrier()
+    if processes.rank != 0:
+        display = progress.Silent()
+    display = display or progress.choose(f"{config.model.name} on {config.task.name}", quiet)
+    if config.workers:
+        if processes.size > 1:
+            raise ValueError(
+                "workers must be 0 under torchrun: choose one of the two kinds of parallel training"
+            )
+        from sparsam.training.workers import train_with_workers
+
+        return train_with_workers(config, run_folder, display)
+    learner = Learner(config, processes.rank)
+    run = Run(config, run_folder, learner, display, processes.rank == 0, processes.share)
+    try:
+        run.load()
+        run.open_log()
+        return _train_here(run, learner, processes)
+    finally:
+        run.close()
+        processes.close()
+
+
+def _train_here(run: Run, learner: Learner, processes: Processes) -> Outcome:
+    reason = "steps" if run.step >= run.config.steps else None
+    with Interrupt() as interrupt:
+        while reason is None:
+            loss = learner.gradient(run.step, run.level)
+            stop = interrupt.signal is not None
+            if processes.size > 1:
+                loss, stop = processes.average(learner.flat, loss, stop)
+            norm = learner.apply(run.step, loss)
+            reason = run.record(loss, norm)
+            if stop and reason is None:
+                reason = "interrupted"
+        return run.finish(reason, interrupt.signal if reason == "interrupted" else None)

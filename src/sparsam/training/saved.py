@@ -1,0 +1,41 @@
+"""A trained model back from disk: a run's folder, or a weights file on its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sparsam.training import checkpoint
+from sparsam.training.config import RunConfig
+
+
+def find_weights(path: str | Path) -> Path:
+    """The weights file of a run's folder (its newest whole checkpoint), or the file itself."""
+    path = Path(path)
+    if path.is_file():
+        return path
+    if (path / "checkpoints").is_dir():
+        return checkpoint.newest_weights(path / "checkpoints")
+    raise FileNotFoundError(f"{path} is neither a run's folder nor a weights file")
+
+
+def load_model(path: str | Path, **model_settings: Any) -> tuple[torch.nn.Module, Any, RunConfig]:
+    """Model, task and config of a run's folder or weights file.
+
+    ``model_settings`` change the model without touching its weights, such as ``memory_size`` or ``engine``.
+    """
+    file = find_weights(path)
+    weights, text = checkpoint.load_weights(file)
+    if text is None:
+        raise ValueError(f"{file} carries no config; it was not written by sparsam's trainer")
+    config = RunConfig.from_json(text)
+    for key, value in model_settings.items():
+        if not hasattr(config.model, key):
+            raise ValueError(f"unknown model setting {key!r}")
+        setattr(config.model, key, value)
+    task = config.task.build()
+    model = config.model.build(task.input_size, task.output_size)
+    model.load_state_dict(weights)
+    return model, task, config
