@@ -1,0 +1,104 @@
+// Random directions from a seed, and the signs of a word's projections onto them.
+//
+// Directions are drawn in groups of at most word_size and made orthogonal within a group, which spreads words over
+// buckets more evenly than independent ones and makes Hamming distances a better estimate of the angle
+// (Ji et al. 2012, 'Super-bit locality-sensitive hashing').
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace sparsam {
+
+// SplitMix64: tiny, and the same numbers everywhere.
+class SplitMix {
+ public:
+  explicit SplitMix(uint64_t seed) : state_(seed) {}
+  uint64_t next() {
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15ull);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+  }
+  int32_t below(int32_t n) { return static_cast<int32_t>((next() >> 32) * static_cast<uint64_t>(n) >> 32); }
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+  // Sum of twelve uniforms: normal enough for directions, without a libm that may differ between machines.
+  double normal() {
+    double sum = -6.0;
+    for (int i = 0; i < 12; ++i) sum += uniform();
+    return sum;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+class Projection {
+ public:
+  static constexpr int32_t kLanes = 32;  // projections accumulated at once, in registers
+
+  Projection() = default;
+  Projection(int32_t word_size, int32_t count, uint64_t seed)
+      : word_size_(word_size), padded_((count + kLanes - 1) / kLanes * kLanes) {
+    directions_.assign(static_cast<size_t>(padded_) * static_cast<size_t>(word_size_), 0.0f);
+    SplitMix random(seed);
+    std::vector<std::vector<double>> group;
+    for (int32_t j = 0; j < count; ++j) {
+      if (static_cast<int32_t>(group.size()) == word_size_) group.clear();
+      group.push_back(draw(random, group));
+      for (int32_t i = 0; i < word_size_; ++i)
+        directions_[place(i, j)] = static_cast<float>(group.back()[static_cast<size_t>(i)]);
+    }
+  }
+
+  int32_t padded() const { return padded_; }
+  size_t bytes() const { return directions_.size() * sizeof(float); }
+
+  // out[0, padded()): the projections of a word.
+  void project(const float* __restrict word, float* __restrict out) const {
+    for (int32_t first = 0; first < padded_; first += kLanes) {
+      const float* __restrict d = directions_.data() + static_cast<size_t>(first) * static_cast<size_t>(word_size_);
+      float sum[kLanes] = {};
+      for (int32_t i = 0; i < word_size_; ++i, d += kLanes)
+        for (int32_t j = 0; j < kLanes; ++j) sum[j] += word[i] * d[j];
+      for (int32_t j = 0; j < kLanes; ++j) out[first + j] = sum[j];
+    }
+  }
+
+  // The signs of `count` <= 32 projections as bits, the first one lowest.
+  static uint32_t signs(const float* projections, int32_t count) {
+    uint32_t bits = 0;
+    for (int32_t j = 0; j < count; ++j) bits |= static_cast<uint32_t>(projections[j] > 0.0f) << j;
+    return bits;
+  }
+
+ private:
+  size_t place(int32_t i, int32_t j) const {
+    return static_cast<size_t>(j / kLanes) * kLanes * static_cast<size_t>(word_size_) +
+           static_cast<size_t>(i) * kLanes + static_cast<size_t>(j % kLanes);
+  }
+
+  std::vector<double> draw(SplitMix& random, const std::vector<std::vector<double>>& group) const {
+    std::vector<double> v(static_cast<size_t>(word_size_));
+    for (;;) {
+      for (double& x : v) x = random.normal();
+      for (const auto& u : group) {
+        double dot = 0.0;
+        for (size_t i = 0; i < v.size(); ++i) dot += u[i] * v[i];
+        for (size_t i = 0; i < v.size(); ++i) v[i] -= dot * u[i];
+      }
+      double square = 0.0;
+      for (double x : v) square += x * x;
+      if (square < 1e-6) continue;  // nearly in the span of the others: draw again
+      for (double& x : v) x /= std::sqrt(square);
+      return v;
+    }
+  }
+
+  int32_t word_size_ = 0;
+  int32_t padded_ = 0;
+  std::vector<float> directions_;  // [group of lanes][word component][lane]
+};
+
+}  // namespace sparsam

@@ -1,0 +1,148 @@
+// What every approximate index is to the engine: it proposes rows, the engine scores them exactly.
+//
+// An index holds row numbers and structure, never words. The engine keeps it in step with the memory: it writes the
+// memory first, then tells the index (insert, update, remove). Between two such calls an index may read any indexed
+// word through its WordSource; a word that changed and was not announced yet costs recall, never correctness.
+//
+// A third kind of index is one class: derive from CandidateIndex, implement the pure functions, and call
+// `count_insertion()` at the end of insert and update, which rebuilds after every `capacity` insertions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace sparsam {
+
+// Where an index reads words from, as the similarity sees them: unit length for cosine, as stored otherwise.
+struct WordSource {
+  virtual ~WordSource() = default;
+  virtual void fetch(int32_t row, float* out) const = 0;
+  // Where the word will be read from, for prefetching; null when the source cannot say.
+  virtual const float* address(int32_t row) const {
+    (void)row;
+    return nullptr;
+  }
+};
+
+class CandidateIndex {
+ public:
+  // What a query needs besides the index: one per thread, reusable by any index, grown on first use.
+  struct Scratch {
+    struct Branch {
+      float key;      // how unlikely the branch is; the heap pops the smallest
+      int32_t where;  // node, or flipped bits
+      int32_t tag;    // tree or table, and last flipped bit
+    };
+    struct Visit {
+      int32_t block;
+      int32_t table;
+      int32_t distance;
+    };
+    struct Found {
+      int32_t row;
+      int32_t distance;
+    };
+    std::vector<float> numbers;
+    std::vector<Branch> heap;
+    std::vector<Visit> visits;
+    std::vector<Found> found;
+    std::vector<int32_t> seen;
+  };
+
+  CandidateIndex(int32_t capacity, int32_t word_size) : capacity_(capacity), word_size_(word_size) {
+    if (capacity < 1) throw std::invalid_argument("capacity must be at least 1, got " + std::to_string(capacity));
+    if (word_size < 1) throw std::invalid_argument("word_size must be at least 1, got " + std::to_string(word_size));
+  }
+  virtual ~CandidateIndex() = default;
+  CandidateIndex& operator=(const CandidateIndex&) = delete;
+
+  virtual void insert(int32_t row, const float* word) = 0;  // std::logic_error when the row is present
+  virtual void remove(int32_t row) = 0;                     // std::logic_error when it is not; needs no word
+  virtual void update(int32_t row, const float* word) {     // the row is present and its word has changed
+    remove(row);
+    insert(row, word);
+  }
+  virtual bool contains(int32_t row) const = 0;
+  virtual int32_t size() const = 0;
+  virtual void clear() = 0;
+
+  // Distinct indexed rows, likeliest first, at most max_candidates() of them; all rows when there are no more than that.
+  virtual int32_t max_candidates() const = 0;
+  virtual int32_t query(const float* query, Scratch& scratch, int32_t* out) const = 0;
+  // All indexed rows, in no particular order.
+  virtual void rows(std::vector<int32_t>& out) const = 0;
+
+  // Forgets everything and indexes these rows, words read from the source, with up to `threads` threads.
+  // The result does not depend on the number of threads.
+  virtual void build(const int32_t* rows, int32_t n, int threads) = 0;
+
+  // A copy that owes nothing to this one, in O(size); bind() it to its own memory before it is changed.
+  virtual std::unique_ptr<CandidateIndex> clone() const = 0;
+  // An empty index with the same settings, bound to the same source.
+  virtual std::unique_ptr<CandidateIndex> fresh() const = 0;
+  virtual void bind(const WordSource* source) { source_ = source; }
+
+  virtual size_t bytes() const = 0;  // in use, not address space
+
+  int32_t capacity() const { return capacity_; }
+  int32_t word_size() const { return word_size_; }
+  int64_t rebuilds() const { return rebuilds_; }
+
+ protected:
+  CandidateIndex(const CandidateIndex&) = default;
+
+  virtual void rebuild() {
+    std::vector<int32_t> present;
+    rows(present);
+    build(present.data(), static_cast<int32_t>(present.size()), 1);
+  }
+
+  // Incremental changes wear a structure down; after `capacity` of them it is made anew.
+  void count_insertion() {
+    if (++insertions_ < capacity_) return;
+    rebuild();
+    insertions_ = 0;
+    ++rebuilds_;
+  }
+
+  void check_row(int32_t row) const {
+    if (row < 0 || row >= capacity_)
+      throw std::invalid_argument("row must be in 0.." + std::to_string(capacity_ - 1) + ", got " + std::to_string(row));
+  }
+
+  static void check_absent(int32_t row, bool present) {
+    if (present) throw std::logic_error("row " + std::to_string(row) + " is in the index already");
+  }
+
+  static void check_present(int32_t row, bool present) {
+    if (!present) throw std::logic_error("row " + std::to_string(row) + " is not in the index");
+  }
+
+  // Neither a hash nor a split can place a word that is not finite. Integer compare: it vectorises without -ffast-math.
+  void check_word(int32_t row, const float* word) const {
+    uint32_t bad = 0;
+    for (int32_t i = 0; i < word_size_; ++i) {
+      uint32_t bits;
+      std::memcpy(&bits, word + i, sizeof bits);
+      bad |= static_cast<uint32_t>((bits & 0x7f800000u) == 0x7f800000u);
+    }
+    if (bad) throw std::invalid_argument("the word of row " + std::to_string(row) + " holds NaN or infinity");
+  }
+
+  void check_source() const {
+    if (source_ == nullptr) throw std::logic_error("the index is not bound to a memory");
+  }
+
+  int32_t capacity_;
+  int32_t word_size_;
+  const WordSource* source_ = nullptr;
+  int64_t insertions_ = 0;  // since the last build
+  int64_t rebuilds_ = 0;
+};
+
+}  // namespace sparsam

@@ -1,0 +1,433 @@
+// Locality-sensitive hashing: signs of random projections, several tables, several buckets probed in each.
+//
+// Charikar 2002, 'Similarity estimation techniques from rounding algorithms' (sign projections); Lv et al. 2007,
+// 'Multi-probe LSH' (buckets in order of the squared margins of the flipped bits, here over all tables at once);
+// Litwin 1980, 'Linear hashing' (one bucket is split for every kLoad words, so the number of key bits in use follows
+// the number of words and no insertion pays for a doubling).
+//
+// A bucket is one cache line (ann_bucket.h) and keeps a sketch beside each row; of all entries in the probed buckets
+// only the `checks` nearest by sketch are proposed. Only the direction of a word counts: made for cosine similarity.
+//
+// Memory per indexed word: tables * (64 / kLoad + 8) bytes and some overflow, about 26 bytes per table; nothing for
+// rows that are not indexed. Cost: insert and remove O(tables); query O(probes).
+#pragma once
+
+#include <bit>
+
+#include "ann_bucket.h"
+#include "ann_parallel.h"
+#include "ann_projection.h"
+
+namespace sparsam {
+
+struct LSHSettings {
+  int32_t tables = 2;
+  int32_t bits = 0;     // most key bits per table; 0: as many as the capacity can use
+  int32_t probes = 48;  // buckets read per query, over all tables
+  int32_t checks = 32;  // words proposed per query
+  uint64_t seed = 0;
+};
+
+class LSH final : public CandidateIndex {
+ public:
+  static constexpr int32_t kLoad = 4;       // words per bucket
+  static constexpr int32_t kMaxTables = 32;
+  static constexpr int32_t kMaxBits = 24;
+  static constexpr int32_t kPatience = 4;   // times `probes` buckets are read when the likely ones are empty
+
+  LSH(int32_t capacity, int32_t word_size, const LSHSettings& settings, const WordSource* source = nullptr)
+      : CandidateIndex(capacity, word_size), settings_(checked(settings, capacity)) {
+    source_ = source;
+    projection_ = Projection(word_size, kSketchBits + settings_.tables * settings_.bits, settings_.seed);
+    records_ = LazyArray<Record>(static_cast<size_t>(capacity) * tables());
+    for (int32_t t = 0; t < settings_.tables; ++t) pools_.emplace_back(1 << settings_.bits, capacity + 1);
+  }
+
+  void insert(int32_t row, const float* word) override {
+    check_row(row);
+    check_absent(row, contains(row));
+    check_word(row, word);
+    float projections[kMaxProjections];
+    projection_.project(word, projections);
+    place(row, projections);
+    ++size_;
+    if (bucket_count() < (1 << settings_.bits) && size_ > kLoad * bucket_count()) grow();
+    count_insertion();
+  }
+
+  void remove(int32_t row) override {
+    check_row(row);
+    check_present(row, contains(row));
+    for (int32_t t = 0; t < settings_.tables; ++t) {
+      __builtin_prefetch(&pools_[at(t)][block_of(record(row, t).slot)], 1);
+    }
+    for (int32_t t = 0; t < settings_.tables; ++t) {
+      take_out(t, record(row, t).slot);
+      record(row, t).slot = 0;
+    }
+    --size_;
+    if (size_ < kLoad * bucket_count() / 8 && bucket_count() > 1) lay_out();
+  }
+
+  void update(int32_t row, const float* word) override {
+    check_row(row);
+    check_present(row, contains(row));
+    check_word(row, word);
+    for (int32_t t = 0; t < settings_.tables; ++t) __builtin_prefetch(&pools_[at(t)][block_of(record(row, t).slot)], 1);
+    float projections[kMaxProjections];
+    projection_.project(word, projections);
+    const uint32_t sketch = Projection::signs(projections, kSketchBits);
+    uint32_t keys[kMaxTables];
+    for (int32_t t = 0; t < settings_.tables; ++t) {
+      keys[t] = key(projections, t);
+      __builtin_prefetch(&pools_[at(t)][bucket_of(keys[t])], 1);
+    }
+    for (int32_t t = 0; t < settings_.tables; ++t) {
+      Record& r = record(row, t);
+      if (bucket_of(r.key) == bucket_of(keys[t])) {
+        pools_[at(t)][block_of(r.slot)].sketch[entry_of(r.slot)] = sketch;
+      } else {
+        take_out(t, r.slot);
+        r.slot = chain_insert(pools_[at(t)], bucket_of(keys[t]), row, sketch);
+      }
+      r.key = keys[t];
+    }
+    count_insertion();
+  }
+
+  bool contains(int32_t row) const override {
+    return row >= 0 && row < capacity_ && record(row, 0).slot != 0;
+  }
+  int32_t size() const override { return size_; }
+
+  void clear() override {
+    records_.reset();
+    for (BucketPool& pool : pools_) pool.reset();
+    size_ = 0;
+    level_ = 0;
+    split_ = 0;
+    insertions_ = 0;
+  }
+
+  int32_t max_candidates() const override { return std::min(settings_.checks, capacity_); }
+
+  int32_t query(const float* query, Scratch& scratch, int32_t* out) const override {
+    if (size_ <= max_candidates()) {
+      int32_t n = 0;
+      each_entry(pools_[0], [&](int32_t row, uint32_t) { out[n++] = row; });
+      return n;
+    }
+    scratch.numbers.resize(at(projection_.padded()));
+    float* projections = scratch.numbers.data();
+    projection_.project(query, projections);
+    const uint32_t sketch = Projection::signs(projections, kSketchBits);
+    ProbeOrder order(*this, projections, scratch.heap);
+    scratch.visits.resize(at(settings_.probes));
+    size_t found = 0;
+    for (int32_t turn = 0; turn < kPatience && found < at(settings_.checks); ++turn) {
+      int32_t visits = 0;
+      for (; visits < settings_.probes && order.next(scratch.visits[at(visits)]); ++visits) {
+        const Scratch::Visit& visit = scratch.visits[at(visits)];
+        __builtin_prefetch(&pools_[at(visit.table)][visit.block]);
+      }
+      if (visits == 0) break;
+      const size_t room = found + at(visits) * kScanned + 1;
+      if (scratch.found.size() < room) scratch.found.resize(room);
+      Scratch::Found* end = scratch.found.data() + found;
+      for (int32_t i = 0; i < visits; ++i) {
+        const Scratch::Visit& visit = scratch.visits[at(i)];
+        end = scan_chain(pools_[at(visit.table)], visit.block, sketch, visit.distance, end);
+      }
+      found = static_cast<size_t>(end - scratch.found.data());
+    }
+    return propose_nearest(scratch, found, max_candidates(), out);
+  }
+
+  void rows(std::vector<int32_t>& out) const override {
+    each_entry(pools_[0], [&](int32_t row, uint32_t) { out.push_back(row); });
+  }
+
+  void build(const int32_t* rows, int32_t n, int threads) override {
+    check_source();
+    clear();
+    for (int32_t i = 0; i < n; ++i) {
+      check_row(rows[i]);
+      check_absent(rows[i], contains(rows[i]));
+      record(rows[i], 0).slot = -1;
+    }
+    std::vector<uint32_t> sketches(at(n));
+    try {
+      parallel_parts(n, threads, [&](int32_t begin, int32_t end) {
+        std::vector<float> word(at(word_size_));
+        float projections[kMaxProjections];
+        for (int32_t i = begin; i < end; ++i) {
+          source_->fetch(rows[i], word.data());
+          check_word(rows[i], word.data());
+          projection_.project(word.data(), projections);
+          sketches[at(i)] = Projection::signs(projections, kSketchBits);
+          for (int32_t t = 0; t < settings_.tables; ++t) record(rows[i], t).key = key(projections, t);
+        }
+      });
+    } catch (...) {
+      clear();
+      throw;
+    }
+    fill(rows, sketches.data(), n, threads);
+  }
+
+  std::unique_ptr<CandidateIndex> clone() const override {
+    auto copy = std::make_unique<LSH>(capacity_, word_size_, settings_, source_);
+    each_entry(pools_[0], [&](int32_t row, uint32_t) {
+      for (int32_t t = 0; t < settings_.tables; ++t) copy->record(row, t) = record(row, t);
+    });
+    for (size_t t = 0; t < tables(); ++t) copy->pools_[t].copy_from(pools_[t], bucket_count());
+    copy->size_ = size_;
+    copy->level_ = level_;
+    copy->split_ = split_;
+    copy->insertions_ = insertions_;
+    copy->rebuilds_ = rebuilds_;
+    return copy;
+  }
+
+  std::unique_ptr<CandidateIndex> fresh() const override {
+    return std::make_unique<LSH>(capacity_, word_size_, settings_, source_);
+  }
+
+  size_t bytes() const override {
+    size_t blocks = 0;
+    for (const BucketPool& pool : pools_) blocks += at(bucket_count()) + at(pool.used() - pool.first());
+    return blocks * sizeof(Bucket) + at(size_) * tables() * sizeof(Record) + projection_.bytes();
+  }
+
+  const LSHSettings& settings() const { return settings_; }
+
+ private:
+  static constexpr int32_t kSketchBits = 32;
+  static constexpr int32_t kMaxProjections = kSketchBits + kMaxTables * kMaxBits + Projection::kLanes;
+
+  // Per row and table. The key stays with the row, so that neither removal nor splitting needs the word.
+  struct Record {
+    uint32_t key;
+    int32_t slot;
+  };
+
+  // Buckets of all tables in order of likelihood: of the subsets of a key's bits, those with the least sum of squared
+  // margins first. Each subset but the empty one is reached once, by moving its last bit on or by adding the next bit.
+  class ProbeOrder {
+   public:
+    ProbeOrder(const LSH& index, const float* projections, std::vector<Scratch::Branch>& heap)
+        : index_(index), heap_(heap), bits_(index.level_ + (index.split_ > 0)) {
+      heap_.clear();
+      for (int32_t t = 0; t < index.settings_.tables; ++t) {
+        keys_[t] = index.key(projections, t);
+        sort_margins(t, projections + kSketchBits + t * index.settings_.bits);
+      }
+    }
+
+    bool next(Scratch::Visit& visit) {
+      while (started_ < index_.settings_.tables) {  // the buckets of the query itself
+        const int32_t t = started_++;
+        if (bits_ > 0) push({cost_[t][0], 1 << bit_[t][0], t});
+        visit = {index_.bucket_of(keys_[t]), t, 0};
+        return true;
+      }
+      while (!heap_.empty()) {
+        const Scratch::Branch best = heap_.front();
+        const int32_t t = best.tag % kMaxTables, last = best.tag / kMaxTables;
+        if (last + 1 < sorted_) {
+          const int32_t next_bit = 1 << bit_[t][last + 1];
+          replace_front({best.key - cost_[t][last] + cost_[t][last + 1],
+                         (best.where & ~(1 << bit_[t][last])) | next_bit, best.tag + kMaxTables});
+          push({best.key + cost_[t][last + 1], best.where | next_bit, best.tag + kMaxTables});
+        } else {
+          replace_front(heap_.back());
+          heap_.pop_back();
+        }
+        const uint32_t probed = keys_[t] ^ static_cast<uint32_t>(best.where);
+        // Flipping the newest bit leads nowhere new while that bucket is not split.
+        if ((best.where >> index_.level_) != 0 && !index_.is_split(probed)) continue;
+        visit = {index_.bucket_of(probed), t, std::popcount(static_cast<uint32_t>(best.where))};
+        return true;
+      }
+      return false;
+    }
+
+   private:
+    void sort_margins(int32_t t, const float* margins) {
+      sorted_ = 0;
+      for (int32_t j = 0; j < bits_; ++j) {
+        const float cost = margins[j] * margins[j];
+        int32_t i = sorted_++;
+        for (; i > 0 && cost_[t][i - 1] > cost; --i) {
+          cost_[t][i] = cost_[t][i - 1];
+          bit_[t][i] = bit_[t][i - 1];
+        }
+        cost_[t][i] = cost;
+        bit_[t][i] = static_cast<int8_t>(j);
+      }
+    }
+
+    void push(const Scratch::Branch& branch) {
+      size_t i = heap_.size();
+      heap_.push_back(branch);
+      while (i > 0) {
+        const size_t up = (i - 1) / 2;
+        if (heap_[up].key <= branch.key) break;
+        heap_[i] = heap_[up];
+        i = up;
+      }
+      heap_[i] = branch;
+    }
+
+    void replace_front(const Scratch::Branch branch) {
+      const size_t n = heap_.size();
+      size_t i = 0;
+      for (size_t down = 1; down < n; down = 2 * i + 1) {
+        if (down + 1 < n && heap_[down + 1].key < heap_[down].key) ++down;
+        if (branch.key <= heap_[down].key) break;
+        heap_[i] = heap_[down];
+        i = down;
+      }
+      heap_[i] = branch;
+    }
+
+    const LSH& index_;
+    std::vector<Scratch::Branch>& heap_;
+    int32_t bits_;         // of a key, in use
+    int32_t sorted_ = 0;   // how many of them are in order of margin
+    int32_t started_ = 0;  // tables begun
+    uint32_t keys_[kMaxTables];
+    float cost_[kMaxTables][kMaxBits + 1];
+    int8_t bit_[kMaxTables][kMaxBits + 1];
+  };
+
+  static size_t at(int32_t i) { return static_cast<size_t>(i); }
+  size_t tables() const { return at(settings_.tables); }
+  Record& record(int32_t row, int32_t table) { return records_[at(row) * tables() + at(table)]; }
+  const Record& record(int32_t row, int32_t table) const { return records_[at(row) * tables() + at(table)]; }
+
+  static LSHSettings checked(LSHSettings s, int32_t capacity) {
+    auto within = [](const char* name, int32_t value, int32_t low, int32_t high) {
+      if (value < low || value > high)
+        throw std::invalid_argument(std::string(name) + " must be in " + std::to_string(low) + ".." +
+                                    std::to_string(high) + ", got " + std::to_string(value));
+    };
+    within("tables", s.tables, 1, kMaxTables);
+    within("bits", s.bits, 0, kMaxBits);
+    within("probes", s.probes, 1, 1 << 20);
+    within("checks", s.checks, 1, INT32_MAX);
+    if (s.bits == 0) {
+      s.bits = 1;
+      while (s.bits < kMaxBits && (int64_t{kLoad} << s.bits) < capacity) ++s.bits;
+    }
+    return s;
+  }
+
+  // Linear hashing: 2^level buckets, of which the first `split` are split by one more bit.
+  int32_t bucket_count() const { return (1 << level_) + split_; }
+  bool is_split(uint32_t key) const { return static_cast<int32_t>(key & ((1u << level_) - 1)) < split_; }
+  int32_t bucket_of(uint32_t key) const {
+    const uint32_t mask = (is_split(key) ? 2u << level_ : 1u << level_) - 1;
+    return static_cast<int32_t>(key & mask);
+  }
+
+  uint32_t key(const float* projections, int32_t table) const {
+    return Projection::signs(projections + kSketchBits + table * settings_.bits, settings_.bits);
+  }
+
+  void place(int32_t row, const float* projections) {
+    const uint32_t sketch = Projection::signs(projections, kSketchBits);
+    uint32_t keys[kMaxTables];
+    for (int32_t t = 0; t < settings_.tables; ++t) {
+      keys[t] = key(projections, t);
+      __builtin_prefetch(&pools_[at(t)][bucket_of(keys[t])], 1);
+    }
+    for (int32_t t = 0; t < settings_.tables; ++t)
+      record(row, t) = {keys[t], chain_insert(pools_[at(t)], bucket_of(keys[t]), row, sketch)};
+  }
+
+  void take_out(int32_t table, int32_t slot) {
+    BucketPool& pool = pools_[at(table)];
+    const int32_t block = block_of(slot);
+    pool[block].row_plus_one[entry_of(slot)] = 0;
+    if (block >= pool.first() && pool[block].empty()) chain_unlink(pool, block);
+  }
+
+  // Splits the next bucket of every table by the next bit of the keys.
+  void grow() {
+    const int32_t from = split_, to = (1 << level_) + split_;
+    for (int32_t t = 0; t < settings_.tables; ++t) {
+      BucketPool& pool = pools_[at(t)];
+      for (int32_t block = from, next = 0, i = 0; i == 0 || block != 0; block = next, ++i) {
+        next = pool[block].next;
+        for (int32_t e = 0; e < kBucketEntries; ++e) {
+          const int32_t row = pool[block].row_plus_one[e] - 1;
+          if (row < 0 || (record(row, t).key >> level_ & 1) == 0) continue;
+          pool[block].row_plus_one[e] = 0;
+          record(row, t).slot = chain_insert(pool, to, row, pool[block].sketch[e]);
+        }
+        if (block >= pool.first() && pool[block].empty()) chain_unlink(pool, block);
+      }
+    }
+    if (++split_ == 1 << level_) {
+      ++level_;
+      split_ = 0;
+    }
+  }
+
+  // A rebuild needs no words: the keys are a function of them and stand in the records.
+  void rebuild() override { lay_out(); }
+
+  // Lays all entries out afresh over as many buckets as their number asks for.
+  void lay_out() {
+    std::vector<int32_t> rows;
+    std::vector<uint32_t> sketches;
+    each_entry(pools_[0], [&](int32_t row, uint32_t sketch) {
+      rows.push_back(row);
+      sketches.push_back(sketch);
+    });
+    for (BucketPool& pool : pools_) pool.reset();
+    fill(rows.data(), sketches.data(), static_cast<int32_t>(rows.size()), 1);
+  }
+
+  // Puts rows, whose keys stand in the records, into empty pools.
+  void fill(const int32_t* rows, const uint32_t* sketches, int32_t n, int threads) {
+    size_ = n;
+    const int32_t wanted = std::max(1, std::min((n + kLoad - 1) / kLoad, 1 << settings_.bits));
+    level_ = std::bit_width(static_cast<uint32_t>(wanted)) - 1;
+    split_ = wanted - (1 << level_);
+    constexpr int32_t kAhead = 16;
+    parallel_parts(settings_.tables, threads, [&](int32_t begin, int32_t end) {
+      for (int32_t t = begin; t < end; ++t) {
+        for (int32_t i = 0; i < n; ++i) {
+          if (i + 2 * kAhead < n) __builtin_prefetch(&record(rows[i + 2 * kAhead], t), 1);
+          if (i + kAhead < n) __builtin_prefetch(&pools_[at(t)][bucket_of(record(rows[i + kAhead], t).key)], 1);
+          Record& r = record(rows[i], t);
+          r.slot = chain_insert(pools_[at(t)], bucket_of(r.key), rows[i], sketches[i]);
+        }
+      }
+    });
+  }
+
+  template <class Use>
+  void each_entry(const BucketPool& pool, const Use& use) const {
+    for (int32_t bucket = 0; bucket < bucket_count(); ++bucket) {
+      int32_t block = bucket;
+      do {
+        for (int32_t e = 0; e < kBucketEntries; ++e)
+          if (pool[block].row_plus_one[e] != 0) use(pool[block].row_plus_one[e] - 1, pool[block].sketch[e]);
+        block = pool[block].next;
+      } while (block != 0);
+    }
+  }
+
+  LSHSettings settings_;
+  Projection projection_;
+  LazyArray<Record> records_;
+  std::vector<BucketPool> pools_;
+  int32_t size_ = 0;
+  int32_t level_ = 0;
+  int32_t split_ = 0;
+};
+
+}  // namespace sparsam
