@@ -35,7 +35,7 @@ from sparsam.data.cache import cached
 from sparsam.data.locate import DataError
 from sparsam.tasks.task import Batch
 
-__all__ = ["FAILED", "Babi", "BabiTable", "Encoded", "encode", "word_numbers"]
+__all__ = ["FAILED", "Babi", "BabiTable", "Encoded", "encode", "question_results", "word_numbers"]
 
 #: A task with a larger share of wrong questions has failed.
 FAILED = 0.05
@@ -117,6 +117,21 @@ def encode(stories: list[tuple[int, Story]]) -> Encoded:
     return Encoded(words, targets, questions, starts, np.asarray([task for task, _ in stories], np.int16))
 
 
+def question_results(outputs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    """For every question of the batch its task number and whether all its answer words are right (on the
+    CPU)."""
+    wrong = (outputs.detach().argmax(-1) != batch.targets).cpu()
+    step, element = batch.mask.cpu().nonzero(as_tuple=True)
+    question = batch.info["questions"][step, element]
+    most = int(question.max()) + 1
+    key = element * most + question
+    counts = torch.zeros(batch.batch_size * most, dtype=torch.int64)
+    misses = counts.scatter_add(0, key, wrong[step, element].long()).view(-1, most)
+    asked = counts.scatter_add(0, key, torch.ones_like(key)).view(-1, most) > 0
+    tasks = batch.info["tasks"].unsqueeze(1).expand_as(asked)
+    return tasks[asked], misses[asked] == 0
+
+
 class BabiTable:
     """Right and asked questions per task, added up over batches: the paper's table for one run."""
 
@@ -125,7 +140,11 @@ class BabiTable:
         self.wrong = np.zeros(21, np.int64)
         self.notes = list(notes or [])
 
-    def add(self, tasks: Tensor, right: Tensor) -> None:
+    def add(self, outputs: Tensor, batch: Batch) -> None:
+        """Take in a batch and what a model answered to it."""
+        self.count(*question_results(outputs, batch))
+
+    def count(self, tasks: Tensor, right: Tensor) -> None:
         """Results per question: its task number and whether all its words were right."""
         self.asked += np.bincount(tasks.numpy(), minlength=21)
         self.wrong += np.bincount(tasks.numpy()[~right.numpy()], minlength=21)
@@ -219,11 +238,15 @@ class Babi:
         return self.train.batch(self._buckets.draw(batch_size, generator))
 
     def evaluation_batches(self, split: str, batch_size: int) -> Iterator[Batch]:
-        """Every story of ``"train"``, ``"validation"`` or ``"test"`` once, the shortest first."""
+        """Every story of ``"train"``, ``"validation"`` or ``"test"`` once, in batches of similar length.
+
+        The batches come in a random order that is always the same, so the first few are a fair sample.
+        """
         stories = self.split(split)
         order = np.argsort(stories.lengths, kind="stable")
-        for start in range(0, len(order), batch_size):
-            yield stories.batch(order[start : start + batch_size])
+        batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+        for number in np.random.default_rng(0).permutation(len(batches)):
+            yield stories.batch(batches[number])
 
     def split(self, name: str) -> Encoded:
         if name not in ("train", "validation", "test"):
@@ -236,24 +259,9 @@ class Babi:
 
     def errors(self, outputs: Tensor, batch: Batch) -> dict[str, float]:
         """Share of wrong questions and of wrong answer words in this batch."""
-        _, right = self.question_results(outputs, batch)
+        _, right = question_results(outputs, batch)
         words = outputs.detach()[batch.mask].argmax(-1) == batch.targets[batch.mask]
         return {"error_rate": 1 - _mean(right), "word_error_rate": 1 - _mean(words)}
-
-    @staticmethod
-    def question_results(outputs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """For every question of the batch its task number and whether all its answer words are right (on the
-        CPU)."""
-        wrong = (outputs.detach().argmax(-1) != batch.targets).cpu()
-        step, element = batch.mask.cpu().nonzero(as_tuple=True)
-        question = batch.info["questions"][step, element]
-        most = int(question.max()) + 1
-        key = element * most + question
-        counts = torch.zeros(batch.batch_size * most, dtype=torch.int64)
-        misses = counts.scatter_add(0, key, wrong[step, element].long()).view(-1, most)
-        asked = counts.scatter_add(0, key, torch.ones_like(key)).view(-1, most) > 0
-        tasks = batch.info["tasks"].unsqueeze(1).expand_as(asked)
-        return tasks[asked], misses[asked] == 0
 
     def table(self) -> BabiTable:
         """An empty table that carries what a reader has to know about the training set."""
@@ -272,7 +280,7 @@ class Babi:
         for batch in self.evaluation_batches(split, batch_size):
             batch = batch.to(device)
             outputs, _ = model(batch.inputs, lengths=batch.lengths)
-            table.add(*self.question_results(outputs, batch))
+            table.add(outputs, batch)
         return table
 
 
