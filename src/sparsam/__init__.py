@@ -5,7 +5,7 @@ y, state = sparsam.SAM(input_size=8, output_size=8, memory_size=1_000_000)(x)
 
 from __future__ import annotations
 
-from sparsam.models import SAM, build
+from sparsam.models import DAM, DNC, LSTM, NTM, SAM, SDNC, build
 
 __version__ = "0.1.0"
-__all__ = ["SAM", "build"]
+__all__ = ["DAM", "DNC", "LSTM", "NTM", "SAM", "SDNC", "build"]

@@ -47,6 +47,10 @@ class State:
     hidden: Tensor  # h (B, H)
     cell: Tensor  # c (B, H)
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        torch.serialization.add_safe_globals([cls])  # torch.load reads states with its default weights_only=True
+
     def values(self) -> Iterator[tuple[str, Any]]:
         """The named fields, `start` left out."""
         for field in dataclasses.fields(self):
@@ -122,6 +126,10 @@ class DenseMemory:
     clock: Tensor  # (B,) int64, steps taken
     start: Tensor  # M_0, (N, W) or (B, N, W)
 
+    @property
+    def shape(self) -> torch.Size:
+        return self.words.shape
+
     def detach(self) -> DenseMemory:
         return dataclasses.replace(self, words=self.words.detach())
 
@@ -142,6 +150,9 @@ class DenseMemory:
 
     def changed_rows(self, b: int) -> tuple[Tensor, Tensor]:
         return changed_rows(self.words[b], self.start if self.start.dim() == 2 else self.start[b])
+
+
+torch.serialization.add_safe_globals([DenseMemory])
 
 
 def dense_memory(batch: int, rows: int, width: int, initial: Tensor | None, like: Tensor) -> DenseMemory:

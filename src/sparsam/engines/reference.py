@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import torch
@@ -28,8 +27,14 @@ def run(
     memory = getattr(state, "memory", None)
     if memory is not None and getattr(memory, "engine", "reference") != "reference":
         raise ValueError(f"state: expected one of engine 'reference', got one of engine {memory.engine!r}")
+    whole = model.reference_sequence(x, state, lengths)
+    if whole is not None:
+        return *whole, []
     outputs, accesses = [], []
     ends = None if lengths is None else lengths.to(x.device)
+    if ends is not None:  # whatever the padding holds, NaN too, must not reach a gradient
+        steps = torch.arange(x.shape[0], device=x.device)[:, None]
+        x = x.masked_fill((steps >= ends)[..., None], 0.0)
     for t in range(x.shape[0]):
         y, after, accessed = model.reference_step(x[t], state)
         active = None if ends is None else t < ends
@@ -39,10 +44,5 @@ def run(
         state = after
         outputs.append(y)
         if record:
-            accesses += [_at(access, t, active) for access in accessed]
+            accesses += [access.at(t, active) for access in accessed]
     return torch.stack(outputs), state, accesses
-
-
-def _at(access: Access, time: int, active: Tensor | None) -> Access:
-    rows = access.rows if active is None else torch.where(active[:, None, None], access.rows, -1)
-    return dataclasses.replace(access, time=time, rows=rows)

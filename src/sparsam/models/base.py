@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from sparsam import checks, engines
 from sparsam.models.trace import Trace
-from sparsam.reference.access import Access
+from sparsam.reference.access import Access, DenseAccess
 from sparsam.state import State
 
 ENGINES = ("auto", "reference", "native", "cuda")
@@ -51,9 +52,13 @@ class MemoryModel(nn.Module):
         """What a sequence starts from in the reference engine."""
         raise NotImplementedError
 
-    def reference_step(self, x: Tensor, state: Any) -> tuple[Tensor, Any, list[Access]]:
+    def reference_step(self, x: Tensor, state: Any) -> tuple[Tensor, Any, Sequence[Access | DenseAccess]]:
         """One step in plain PyTorch: x_t (B, I) and a state give y_t (B, O), the next state and what was accessed."""
         raise NotImplementedError
+
+    def reference_sequence(self, x: Tensor, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any] | None:
+        """A whole sequence at once, for a model that can do without a loop over time; None when it cannot."""
+        return None
 
     def initial_state(self, batch_size: int, initial_memory: Tensor | None = None) -> State:
         """What `model(x)` starts from: h, c and r zero, the memory blank or `initial_memory` (N, W) or (B, N, W)."""
@@ -93,7 +98,7 @@ class MemoryModel(nn.Module):
         return y.transpose(0, 1) if self.batch_first else y, state, accesses
 
     def _check_state(self, state: Any, batch: int) -> None:
-        if not isinstance(state, self.state_class):
+        if type(state) is not self.state_class:
             raise TypeError(
                 f"state: expected a {self.state_class.__name__} of a {type(self).__name__}, got {type(state).__name__}"
             )
@@ -103,13 +108,13 @@ class MemoryModel(nn.Module):
         expected = self.state_shapes()
         for name, value in state.values():
             want = expected.get(name)
-            if want is not None and isinstance(value, Tensor) and tuple(value.shape[1:]) != want:
+            if want is not None and hasattr(value, "shape") and tuple(value.shape[1:]) != want:
                 raise ValueError(
                     f"state: expected {name} of shape (B, {', '.join(map(str, want))}), got {tuple(value.shape)}"
                 )
 
     def state_shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each tensor field of a state, without its batch dimension."""
+        """The shape of each field of a state that has one, without its batch dimension."""
         return {"hidden": (self.hidden_size,), "cell": (self.hidden_size,)}
 
     def extra_repr(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from sparsam.reference import ring
 from sparsam.reference.access import READ, WRITE, Access
 from sparsam.reference.addressing import SIMILARITIES, most_similar, sparse_read
 from sparsam.reference.controller import lstm_step
-from sparsam.reference.interface import interface_size, split_interface
+from sparsam.reference.interface import Interface, interface_size, split_interface
 from sparsam.reference.writing import sparse_write, write_weights
 from sparsam.state import State, dense_memory
 
@@ -93,6 +94,7 @@ class SAM(MemoryModel):
             "read": (self.num_heads, self.word_size),
             "read_rows": reads,
             "read_weights": reads,
+            "memory": (self.memory_size, self.word_size),
         }
 
     def controller_start(self, batch_size: int) -> dict[str, Tensor]:
@@ -112,7 +114,7 @@ class SAM(MemoryModel):
         fields = self.controller_start(batch_size)
         return SAMState(**fields, memory=memory, start=SAMState(**fields, memory=memory))
 
-    def reference_step(self, x: Tensor, state: SAMState) -> tuple[Tensor, SAMState, list[Access]]:
+    def reference_step(self, x: Tensor, state: Any) -> tuple[Tensor, Any, list[Access]]:
         """Write first, then read: steps 1 to 7 of SAM."""
         hidden, cell = lstm_step(
             self.controller, torch.cat([x, state.read.flatten(1)], dim=-1), state.hidden, state.cell
@@ -124,16 +126,24 @@ class SAM(MemoryModel):
             ask.write_gate, ask.interpolation, state.read_rows, state.read_weights, unused
         )
         words = sparse_write(memory.words, unused, write_rows, w_write, ask.write_word)
-        read_rows = self.select_rows(ask.query, words)
-        w_read, read = sparse_read(self.similarity, ask.query, ask.strength, words, read_rows)
+        read_rows, w_read, read, more = self.reference_read(ask, words, state, write_rows, w_write)
         used = ring.summed_weights(write_rows, w_write, self.memory_size) + ring.summed_weights(
             read_rows, w_read, self.memory_size
         )
         last_access, clock = ring.touch(memory.last_access, memory.clock, used > self.delta)
         y = self.output(torch.cat([hidden, read.flatten(1)], dim=-1))
         memory = type(memory)(words, last_access, clock, memory.start)
-        after = SAMState(hidden, cell, read, read_rows, w_read, memory, state.start)
+        after = dataclasses.replace(
+            state, hidden=hidden, cell=cell, read=read, read_rows=read_rows, read_weights=w_read, memory=memory, **more
+        )
         return y, after, [Access(WRITE, 0, write_rows, w_write), Access(READ, 0, read_rows, w_read)]
+
+    def reference_read(
+        self, ask: Interface, words: Tensor, state: Any, write_rows: Tensor, write_weights: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, dict[str, Any]]:
+        """Step 5: rows and weights (B, R, K), the words read (B, R, W), and fields that a model adds to the state."""
+        rows = self.select_rows(ask.query, words)
+        return rows, *sparse_read(self.similarity, ask.query, ask.strength, words, rows), {}
 
     def select_rows(self, query: Tensor, words: Tensor) -> Tensor:
         """The K rows per head that a step reads: exact search, constants for the gradient."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -20,6 +20,11 @@ class Access:
     rows: Tensor  # ([T,] B, R, K) int64, -1 for none
     weights: Tensor  # ([T,] B, R, K)
 
+    def at(self, time: int, active: Tensor | None) -> Access:
+        """This access at step `time`, by those batch elements where `active` (B,) holds."""
+        rows = self.rows if active is None else torch.where(active[:, None, None], self.rows, -1)
+        return replace(self, time=time, rows=rows)
+
     def entries(self) -> tuple[Tensor, ...]:
         """Columns time, batch, head, row, weight, kind of the entries that name a row with a weight above 0."""
         rows, weights = self.rows.detach().cpu(), self.weights.detach().cpu()
@@ -30,7 +35,15 @@ class Access:
         return at[0] + self.time, at[1], at[2], rows[at].to(torch.int64), weights[at], kind
 
 
-def dense_access(kind: int, time: int, weights: Tensor, top: int = DENSE_TOP) -> Access:
-    """The `top` largest of dense weights (B, R, N)."""
-    kept, rows = weights.detach().topk(min(top, weights.shape[-1]), dim=-1)
-    return Access(kind, time, rows, kept)
+@dataclass(frozen=True)
+class DenseAccess:
+    """Dense weights (B, R, N) of one step, of which a record keeps the `top` largest per head."""
+
+    kind: int
+    weights: Tensor
+    top: int = DENSE_TOP
+
+    def at(self, time: int, active: Tensor | None) -> Access:
+        """The record of this access; picked only here, as most runs are not recorded."""
+        kept, rows = self.weights.detach().topk(min(self.top, self.weights.shape[-1]), dim=-1)
+        return Access(self.kind, 0, rows, kept).at(time, active)

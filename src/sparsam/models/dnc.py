@@ -1,0 +1,161 @@
+"""The Differentiable Neural Computer (Graves 2016; section D of the paper): allocation, temporal links, read modes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from sparsam import checks
+from sparsam.models.base import MemoryModel
+from sparsam.reference.access import READ, WRITE, DenseAccess
+from sparsam.reference.allocation import allocation_weights, dnc_usage
+from sparsam.reference.controller import lstm_step
+from sparsam.reference.dense import dense_content_weights, dense_read, erase_and_add
+from sparsam.reference.temporal import dense_links, follow_links, mix_modes, precedence_weights
+from sparsam.state import State
+
+
+@dataclass(frozen=True, eq=False)
+class DNCState(State):
+    """State of the DNC."""
+
+    read: Tensor  # r (B, R, W)
+    read_weights: Tensor  # w^R (B, R, N)
+    write_weights: Tensor  # w^W (B, N)
+    usage: Tensor  # u (B, N)
+    precedence: Tensor  # p (B, N)
+    link: Tensor  # L (B, N, N)
+    memory: Tensor  # M (B, N, W)
+    start: DNCState | None = None
+
+
+class DNCInterface(NamedTuple):
+    """What the controller asks of the memory at one step."""
+
+    read_keys: Tensor  # k^r (B, R, W)
+    read_strengths: Tensor  # beta^r (B, R), 1 + softplus
+    write_key: Tensor  # k^w (B, 1, W)
+    write_strength: Tensor  # beta^w (B, 1), 1 + softplus
+    erase: Tensor  # e (B, 1, W), sigmoid
+    write_word: Tensor  # v (B, 1, W)
+    free_gates: Tensor  # f (B, R), sigmoid
+    allocation_gate: Tensor  # g^a (B, 1), sigmoid
+    write_gate: Tensor  # g^w (B, 1), sigmoid
+    read_modes: Tensor  # pi (B, R, 3), softmax over backward, content, forward
+
+
+class DNC(MemoryModel):
+    """LSTM controller with R read heads and one write head over N words; writes first, then reads.
+
+    Rows of the interface, in the order of Graves 2016: read keys (R·W), read strengths (R), write key (W), write
+    strength (1), erase vector (W), write vector (W), free gates (R), allocation gate (1), write gate (1), read modes
+    (3R, head by head backward, content, forward). A blank memory is all zero; usage, links, precedence and weights
+    start at zero. Only the order by usage is a constant for the gradient.
+
+    Args:
+        input_size, output_size, hidden_size: I, O and H.
+        memory_size, word_size: N words of width W.
+        num_heads: R read heads.
+        batch_first: x and y are (B, T, ...) instead of (T, B, ...).
+        engine: "auto" or "reference".
+    """
+
+    name = "dnc"
+    state_class = DNCState
+
+    def __init__(
+        self,
+        input_size: int,
+        output_size: int,
+        hidden_size: int = 100,
+        memory_size: int = 128,
+        word_size: int = 32,
+        num_heads: int = 4,
+        batch_first: bool = False,
+        engine: str = "auto",
+    ) -> None:
+        checks.positive_int("memory_size", memory_size)
+        checks.positive_int("word_size", word_size)
+        checks.at_most("num_heads", checks.positive_int("num_heads", num_heads), "memory_size", memory_size)
+        words = num_heads * word_size
+        self._interface_rows = [
+            words,
+            num_heads,
+            word_size,
+            1,
+            word_size,
+            word_size,
+            num_heads,
+            1,
+            1,
+            3 * num_heads,
+        ]
+        rows = sum(self._interface_rows)
+        super().__init__(input_size, output_size, hidden_size, words, rows, batch_first, engine)
+        self.memory_size = memory_size
+        self.word_size = word_size
+        self.num_heads = num_heads
+
+    def state_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {
+            **super().state_shapes(),
+            "read": (self.num_heads, self.word_size),
+            "read_weights": (self.num_heads, self.memory_size),
+            "write_weights": (self.memory_size,),
+            "usage": (self.memory_size,),
+            "precedence": (self.memory_size,),
+            "link": (self.memory_size, self.memory_size),
+            "memory": (self.memory_size, self.word_size),
+        }
+
+    def reference_state(self, batch_size: int, initial_memory: Tensor | None) -> DNCState:
+        like, shapes = self.output.weight, self.state_shapes()
+        fields = {name: like.new_zeros(batch_size, *shape) for name, shape in shapes.items() if name != "memory"}
+        blank = like.new_zeros(shapes["memory"]) if initial_memory is None else initial_memory
+        fields["memory"] = blank.expand(batch_size, -1, -1)
+        return DNCState(**fields, start=DNCState(**fields))
+
+    def reference_step(self, x: Tensor, state: DNCState) -> tuple[Tensor, DNCState, list[DenseAccess]]:
+        """Usage and allocation, the write, the links, then the reads (Graves 2016, Methods)."""
+        inputs = torch.cat([x, state.read.flatten(1)], dim=-1)
+        hidden, cell = lstm_step(self.controller, inputs, state.hidden, state.cell)
+        ask = self._split_interface(self.interface(hidden))
+        usage = dnc_usage(state.usage, state.write_weights, ask.free_gates, state.read_weights)
+        content = dense_content_weights("cosine", ask.write_key, ask.write_strength, state.memory)[:, 0]
+        w_write = ask.write_gate * torch.lerp(content, allocation_weights(usage), ask.allocation_gate)
+        words = erase_and_add(state.memory, w_write[:, None], ask.erase, ask.write_word)
+        link = dense_links(state.link, state.precedence, w_write)
+        precedence = precedence_weights(state.precedence, w_write)
+        forward, backward = follow_links(link, state.read_weights)
+        content = dense_content_weights("cosine", ask.read_keys, ask.read_strengths, words)
+        w_read = mix_modes(ask.read_modes, backward, content, forward)
+        read = dense_read(w_read, words)
+        y = self.output(torch.cat([hidden, read.flatten(1)], dim=-1))
+        after = DNCState(hidden, cell, read, w_read, w_write, usage, precedence, link, words, state.start)
+        return y, after, [DenseAccess(WRITE, w_write[:, None]), DenseAccess(READ, w_read)]
+
+    def _split_interface(self, vector: Tensor) -> DNCInterface:
+        parts = vector.split(self._interface_rows, dim=-1)
+        keys, strengths, key, strength, erase, word, free, allocation, write, modes = parts
+        return DNCInterface(
+            keys.unflatten(-1, (self.num_heads, self.word_size)),
+            1 + F.softplus(strengths),
+            key[:, None],
+            1 + F.softplus(strength),
+            torch.sigmoid(erase)[:, None],
+            word[:, None],
+            torch.sigmoid(free),
+            torch.sigmoid(allocation),
+            torch.sigmoid(write),
+            torch.softmax(modes.unflatten(-1, (self.num_heads, 3)), dim=-1),
+        )
+
+    def extra_repr(self) -> str:
+        return (
+            f"memory_size={self.memory_size}, word_size={self.word_size}, num_heads={self.num_heads}, "
+            + super().extra_repr()
+        )
