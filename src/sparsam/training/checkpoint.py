@@ -85,9 +85,7 @@ def load_newest(folder: Path) -> tuple[int, dict[str, Tensor], dict[str, Any]]:
         path = folder / f"{step:010d}"
         manifest = _read_manifest(path)
         if manifest is None:
-            warnings.warn(
-                f"checkpoint {path} is damaged or incomplete; trying the one before it", stacklevel=2
-            )
+            warnings.warn(f"checkpoint {path} is damaged or incomplete; trying the one before it", stacklevel=2)
             continue
         weights, _ = load_weights(path / WEIGHTS)
         trainer = torch.load(path / TRAINER, weights_only=True, map_location="cpu")

@@ -45,9 +45,7 @@ class ModelConfig:
     k: int = 4
     index: str = "linear"
     engine: str = "auto"
-    extra: dict[str, Any] = field(
-        default_factory=dict
-    )  # further keyword arguments of the model, passed as they are
+    extra: dict[str, Any] = field(default_factory=dict)  # further keyword arguments of the model, passed as they are
 
     def __post_init__(self) -> None:
         _one_of("model.name", self.name, MODELS)

@@ -4,7 +4,7 @@ The gradient, the loss and a request to stop travel in one vector, averaged over
 them have the same weights, the same curriculum and the same end. Process 0 writes the folder. gloo on CPUs,
 nccl on GPUs.
 
-    torchrun --nproc-per-node 2 -m sparsam train recall --model sam
+    torchrun --nproc-per-node 2 -m sparsam.cli train recall --model sam
 """
 
 from __future__ import annotations

@@ -38,14 +38,9 @@ def evaluate(
     if isinstance(task, FiniteTask):
         source = itertools.islice(task.evaluation_batches(split, batch_size), batches)
     elif size is not None:
-        source = (
-            task.sample_size(batch_size, seeds.at(i, MinibatchSeeds.EVALUATE), size)
-            for i in range(batches or 8)
-        )
+        source = (task.sample_size(batch_size, seeds.at(i, MinibatchSeeds.EVALUATE), size) for i in range(batches or 8))
     else:
-        source = (
-            task.sample(batch_size, seeds.at(i, MinibatchSeeds.EVALUATE), level) for i in range(batches or 8)
-        )
+        source = (task.sample(batch_size, seeds.at(i, MinibatchSeeds.EVALUATE), level) for i in range(batches or 8))
     sums: dict[str, float] = {}
     weights: dict[str, int] = {}
     was_training = model.training

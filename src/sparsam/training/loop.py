@@ -63,7 +63,8 @@ class Run:
         self._clock = progress.Clock(display.interval)
         self._seconds_before = 0.0
         self._started = time.perf_counter()
-        self._rate_mark = (self._started, 0, 0)
+        self._rate_mark = self._display_mark = (self._started, 0, 0)
+        self._first_step = 0
         self._last_save = self._started
 
     @property
@@ -77,7 +78,8 @@ class Run:
     def open_log(self) -> None:
         """Start the clock and the log; events after the step that is resumed from are forgotten."""
         self._started = self._last_save = time.perf_counter()
-        self._rate_mark = (self._started, self.step, self.learner.time_steps)
+        self._rate_mark = self._display_mark = (self._started, self.step, self.learner.time_steps)
+        self._first_step = self.step
         if self._writes:
             board = self.folder.path / "tensorboard" if self.config.tensorboard else None
             self._log = RunLog(self.folder.log_file, board, self.step)
@@ -108,10 +110,7 @@ class Run:
             reason = "steps"
         if reason is None and config.seconds is not None and self._share(self.seconds) >= config.seconds:
             reason = "seconds"
-        if (
-            step % config.checkpoint_every == 0
-            or time.perf_counter() - self._last_save > config.checkpoint_seconds
-        ):
+        if step % config.checkpoint_every == 0 or time.perf_counter() - self._last_save > config.checkpoint_seconds:
             self.save()
         return reason
 
@@ -163,16 +162,16 @@ class Run:
         return "solved" if solved else None
 
     def _numbers(self) -> dict[str, Any]:
-        config, step = self.config, self.step
-        then, mark, time_steps = self._rate_mark
-        elapsed = max(time.perf_counter() - then, 1e-9)
-        done = step - mark
+        """What the display shows; the rates are those since it last did."""
+        config, step, now = self.config, self.step, time.perf_counter()
+        then, mark, time_steps = self._display_mark
+        elapsed = max(now - then, 1e-9)
+        self._display_mark = (now, step, self.learner.time_steps)
         fraction = step / config.steps
+        left = (config.steps - step) * (now - self._started) / max(step - self._first_step, 1)
         if config.seconds is not None:
             fraction = max(fraction, self.seconds / config.seconds)
-        left = self.seconds * (1 / fraction - 1) if fraction > 0 and self._seconds_before == 0 else None
-        if left is None and done:
-            left = (config.steps - step) * elapsed / done
+            left = min(left, config.seconds - self.seconds)
         error_name = next(iter(self.learner.errors), None)
         error = self.learner.errors.get(error_name) if error_name else None
         if error_name in self.evaluation:
@@ -184,9 +183,9 @@ class Run:
             "error": error,
             "level": self.level,
             "fraction": fraction,
-            "sequences_per_second": done * config.batch_size / elapsed,
-            "seconds_left": left,
+            "sequences_per_second": (step - mark) * config.batch_size / elapsed,
             "time_steps_per_second": (self.learner.time_steps - time_steps) / elapsed,
+            "seconds_left": left,
         }
 
     def save(self) -> None:
@@ -286,9 +285,7 @@ def train(
     display = display or progress.choose(f"{config.model.name} on {config.task.name}", quiet)
     if config.workers:
         if processes.size > 1:
-            raise ValueError(
-                "workers must be 0 under torchrun: choose one of the two kinds of parallel training"
-            )
+            raise ValueError("workers must be 0 under torchrun: choose one of the two kinds of parallel training")
         from sparsam.training.workers import train_with_workers
 
         return train_with_workers(config, run_folder, display)

@@ -71,9 +71,7 @@ class Live:
         table = Table.grid(padding=(0, 3))
         rows = describe(values)
         for start in range(0, len(rows), 4):
-            table.add_row(
-                *(f"[dim]{name}[/dim] [bold]{text}[/bold]" for name, text in rows[start : start + 4])
-            )
+            table.add_row(*(f"[dim]{name}[/dim] [bold]{text}[/bold]" for name, text in rows[start : start + 4]))
         bar = ProgressBar(total=1.0, completed=float(values.get("fraction") or 0.0), width=60)
         return Panel(
             Group(table, f"[dim]loss[/dim] [cyan]{sparkline(self._losses)}[/cyan]", bar),

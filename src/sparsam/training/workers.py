@@ -36,9 +36,7 @@ _REPORT_SECONDS = 0.2
 def train_with_workers(config: RunConfig, folder: RunFolder, display: Progress) -> Outcome:
     """Train with ``config.workers`` processes."""
     if torch.device(config.device).type != "cpu":
-        raise ValueError(
-            f"workers share parameters in CPU memory; device must be 'cpu', got {config.device!r}"
-        )
+        raise ValueError(f"workers share parameters in CPU memory; device must be 'cpu', got {config.device!r}")
     learner = Learner(config)
     run = Run(config, folder, learner, display)
     run.load()
@@ -55,9 +53,7 @@ def train_with_workers(config: RunConfig, folder: RunFolder, display: Progress) 
     reports: Any = context.Queue()
     shared = {"parameters": learner.flat.parameters.detach(), "statistics": _statistics(learner)}
     workers = [
-        context.Process(
-            target=_work, args=(rank, config, shared, run.step, level, stop, reports), daemon=True
-        )
+        context.Process(target=_work, args=(rank, config, shared, run.step, level, stop, reports), daemon=True)
         for rank in range(1, config.workers + 1)
     ]
     reason: str | None = None
@@ -124,9 +120,7 @@ def _learn(
         pending.append((loss, learner.apply(step, loss)))
         step += 1
         if time.perf_counter() - sent_at > _REPORT_SECONDS:
-            reports.put(
-                {"steps": pending, "errors": learner.errors, "time_steps": learner.time_steps - reported}
-            )
+            reports.put({"steps": pending, "errors": learner.errors, "time_steps": learner.time_steps - reported})
             pending, reported, sent_at = [], learner.time_steps, time.perf_counter()
 
 

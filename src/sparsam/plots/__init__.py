@@ -1,0 +1,1 @@
+"""Pictures of runs: learning curves, memory accesses over time, and a report that holds both."""

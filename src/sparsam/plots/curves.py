@@ -1,0 +1,184 @@
+"""Learning curves of one or more runs, with the spread over seeds.
+
+Runs that differ in nothing but their seed form one line: the median over seeds, inside a band from the lowest to the
+highest. Lines are named at their right end, so nobody has to hunt through a legend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparsam.plots.canvas import COLOURS, new_figure, save
+from sparsam.training.config import RunConfig
+from sparsam.training.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line: for each seed, x (sequences seen) and y (the measured number)."""
+
+    label: str
+    seeds: list[tuple[np.ndarray, np.ndarray]]
+
+    def spread(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """x, median, lowest and highest, where all seeds have come."""
+        first = max(x[0] for x, _ in self.seeds)
+        last = min(x[-1] for x, _ in self.seeds)
+        grid = np.unique(np.concatenate([x for x, _ in self.seeds]))
+        grid = grid[(grid >= first) & (grid <= last)]
+        if not len(grid):
+            grid = np.array([first])
+        values = np.stack([np.interp(grid, x, y) for x, y in self.seeds])
+        return grid, np.median(values, 0), values.min(0), values.max(0)
+
+
+def collect(runs: Sequence[RunFolder], measure: str, kind: str = "eval") -> list[Curve]:
+    """Curves of ``measure`` against sequences seen, runs of different seeds together."""
+    groups: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+    labels = run_labels([run.config() for run in runs])
+    for run, label in zip(runs, labels, strict=True):
+        points = [
+            (event["sequences"], event[measure])
+            for event in run.events(kind)
+            if event.get(measure) is not None and "sequences" in event
+        ]
+        if kind == "level" and points:  # a level holds until the next one is reached
+            points = _staircase(run, points)
+        if points:
+            x, y = zip(*points, strict=True)
+            groups.setdefault(label, []).append((np.array(x, float), np.array(y, float)))
+    return [Curve(label, seeds) for label, seeds in groups.items()]
+
+
+def draw(curves: Sequence[Curve], measure: str, title: str, axis: Any = None, log: bool | None = None) -> Any:
+    """Draw onto ``axis``, or onto a new figure; returns the figure."""
+    figure = None
+    if axis is None:
+        figure, axes = new_figure(7.5, 4.2)
+        axis = axes[0, 0]
+    ends = []
+    for colour, curve in zip(_cycle(COLOURS), curves, strict=False):
+        x, middle, low, high = curve.spread()
+        axis.plot(x, middle, color=colour, linewidth=1.8)
+        if len(curve.seeds) > 1:
+            axis.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+        ends.append((middle[-1], curve.label, colour, x[-1]))
+    use_log = measure == "level" if log is None else log
+    if use_log:
+        axis.set_yscale("log", base=2 if measure == "level" else 10)
+    else:
+        axis.set_ylim(bottom=0)
+    _name_lines(axis, ends, use_log)
+    axis.set_xlabel("sequences seen")
+    axis.xaxis.set_major_formatter(_thousands)
+    axis.set_ylabel(measure.replace("_", " "))
+    axis.set_title(title, loc="left", fontsize=11)
+    axis.grid(axis="y", alpha=0.25)
+    return figure if figure is not None else axis.figure
+
+
+def plot_curves(paths: Sequence[str | Path], out: str | Path, measure: str | None = None) -> Path:
+    """Learning curves of the runs in ``paths`` as one picture."""
+    runs = [RunFolder(path) for path in paths]
+    measure = measure or headline(runs)
+    curves = collect(runs, measure, "level" if measure == "level" else "eval")
+    if not curves:
+        raise ValueError(f"none of the runs has logged {measure!r} yet")
+    tasks = sorted({run.config().task.name for run in runs})
+    seeds = max(len(curve.seeds) for curve in curves)
+    spread = f" (median and range of {seeds} seeds)" if seeds > 1 else ""
+    return save(draw(curves, measure, f"{', '.join(tasks)}: {measure.replace('_', ' ')}{spread}"), out)
+
+
+def headline(runs: Sequence[RunFolder]) -> str:
+    """The first error that the runs report, or the loss."""
+    skip = {"kind", "step", "level", "seconds", "sequences", "loss"}
+    for run in runs:
+        for event in run.events("eval"):
+            return next((key for key in event if key not in skip), "loss")
+    return "loss"
+
+
+def run_labels(configs: Sequence[RunConfig]) -> list[str]:
+    """The shortest names that tell the runs apart by what differs between them, seeds aside."""
+    flat = [_flatten(config.to_dict()) for config in configs]
+    skip = {"seed", "name", "steps", "seconds", "model.name", "model.extra"}
+    keys = sorted({key for entry in flat for key in entry if key not in skip})
+    differing = [key for key in keys if len({repr(entry.get(key)) for entry in flat}) > 1]
+    several_tasks = "task.name" in differing
+    labels = []
+    for entry in flat:
+        same_model = [other for other in flat if other["model.name"] == entry["model.name"]]
+        parts = [entry["model.name"].upper()]
+        if several_tasks:
+            parts.append(entry["task.name"])
+        for key in differing:
+            if key == "task.name" or len({repr(other.get(key)) for other in same_model}) == 1:
+                continue
+            parts.append(f"{key.rpartition('.')[2].replace('_', ' ')} {entry.get(key)}")
+        labels.append(" ".join(parts))
+    return labels
+
+
+def _flatten(values: dict[str, Any], path: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        name = f"{path}.{key}" if path else key
+        if isinstance(value, dict):
+            flat |= _flatten(value, name)
+        else:
+            flat[name] = value
+    return flat
+
+
+def _staircase(run: RunFolder, points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    curriculum = run.config().curriculum
+    level = float(curriculum.start) if curriculum else 1.0
+    stairs = [(0.0, level)]
+    for sequences, value in points:
+        stairs += [(sequences, level), (sequences, value)]
+        level = value
+    events = [event["sequences"] for event in run.events() if "sequences" in event]
+    return [*stairs, (max(events), level)]
+
+
+def _name_lines(axis: Any, ends: list[tuple[float, str, str, float]], log: bool) -> None:
+    """Write each label beside the end of its line, pushed apart where they would overlap."""
+    low, high = axis.get_ylim()
+    if log:
+        low, high = np.log(max(low, 1e-9)), np.log(high)
+
+    def height(value: float) -> float:
+        return ((np.log(max(value, 1e-9)) if log else value) - low) / (high - low)
+
+    last = -1.0
+    for value, label, colour, _ in sorted(ends):
+        place = max(height(value), last + 0.06)
+        axis.annotate(
+            label,
+            (1.01, place),
+            xycoords="axes fraction",
+            color=colour,
+            fontsize=9,
+            va="center",
+            fontweight="bold",
+            annotation_clip=False,
+        )
+        last = place
+
+
+def _thousands(value: float, _: int) -> str:
+    if value >= 1e6:
+        return f"{value / 1e6:g}M"
+    return f"{value / 1e3:g}k" if value >= 1e3 else f"{value:g}"
+
+
+def _cycle(colours: Sequence[str]) -> Any:
+    import itertools
+
+    return itertools.cycle(colours)
