@@ -274,6 +274,9 @@ def train(
     if config.threads:
         torch.set_num_threads(config.threads)
     processes = Processes.from_environment(config.device)
+    if config.workers and processes.size > 1:
+        raise ValueError("workers must be 0 under torchrun: choose one of the two kinds of parallel training")
+    learner = Learner(config, processes.rank)  # before the folder: a config that cannot be built leaves no trace
     if processes.rank == 0:
         if resume and run_folder.exists():
             run_folder.write_config(config)
@@ -284,12 +287,9 @@ def train(
         display = progress.Silent()
     display = display or progress.choose(f"{config.model.name} on {config.task.name}", quiet)
     if config.workers:
-        if processes.size > 1:
-            raise ValueError("workers must be 0 under torchrun: choose one of the two kinds of parallel training")
         from sparsam.training.workers import train_with_workers
 
-        return train_with_workers(config, run_folder, display)
-    learner = Learner(config, processes.rank)
+        return train_with_workers(config, run_folder, learner, display)
     run = Run(config, run_folder, learner, display, processes.rank == 0, processes.share)
     try:
         run.load()

@@ -33,11 +33,10 @@ from sparsam.training.progress import Progress
 _REPORT_SECONDS = 0.2
 
 
-def train_with_workers(config: RunConfig, folder: RunFolder, display: Progress) -> Outcome:
+def train_with_workers(config: RunConfig, folder: RunFolder, learner: Learner, display: Progress) -> Outcome:
     """Train with ``config.workers`` processes."""
     if torch.device(config.device).type != "cpu":
         raise ValueError(f"workers share parameters in CPU memory; device must be 'cpu', got {config.device!r}")
-    learner = Learner(config)
     run = Run(config, folder, learner, display)
     run.load()
     learner.flat.parameters.share_memory_()

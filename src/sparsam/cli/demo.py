@@ -1,0 +1,51 @@
+"""``sparsam demo``: train, test on ten times longer sequences, draw."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder of the demonstration; an earlier one is replaced.")] = Path(
+        "runs/demo"
+    ),
+    seed: Annotated[int, typer.Option()] = 0,
+    steps: Annotated[int, typer.Option(help="Most minibatches.")] = 40_000,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
+) -> None:
+    """Train SAM on associative recall, test it on ten times longer sequences, leave two pictures and a report."""
+    from sparsam.plots.curves import plot_curves
+    from sparsam.plots.raster import plot_run_raster
+    from sparsam.plots.report import write_report
+    from sparsam.recipes.demo import LEVEL
+    from sparsam.recipes.demo import demo as recipe
+    from sparsam.training.evaluate import evaluate
+    from sparsam.training.loop import train
+    from sparsam.training.saved import load_model
+    from sparsam.training.seeds import MinibatchSeeds
+
+    if (out / "config.json").exists():
+        shutil.rmtree(out)
+    config = recipe(seed, steps=steps).runs["demo"]
+    started = time.perf_counter()
+    outcome = train(config, out, quiet=quiet)
+    if outcome.reason == "interrupted":
+        raise KeyboardInterrupt
+    model, task, _ = load_model(out)
+    print(
+        f"\nSAM, {config.model.memory_size:,} words, associative recall: {outcome.step:,} minibatches of "
+        f"{config.batch_size} in {time.perf_counter() - started:.0f} s\n"
+    )
+    print(f"{'pairs':>8}  {'bits per sequence':>18}  {'chance':>8}")
+    for size in (LEVEL, 10 * LEVEL):
+        errors = evaluate(model, task, MinibatchSeeds(seed + 1), 8, 32, size=size)
+        note = "" if size == LEVEL else "   ten times longer than trained"
+        print(f"{size:>8}  {errors['bits_per_sequence']:>18.3f}  {task.chance(size):>8.1f}{note}")
+    print(f"\n{plot_curves([out], out / 'curves.png')}")
+    print(plot_run_raster(out, out / "memory.png", LEVEL))
+    print(write_report([out], out / "report.html", "SAM on associative recall"))

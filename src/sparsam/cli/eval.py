@@ -1,0 +1,55 @@
+"""``sparsam eval``: the errors of a trained model, at the sizes that are asked for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A run's folder, or a .safetensors file.")],
+    size: Annotated[
+        list[int] | None,
+        typer.Option(help="Exact size (items, pairs, keys); may be repeated. [default: as trained]"),
+    ] = None,
+    batches: Annotated[int, typer.Option(help="Minibatches per size.")] = 8,
+    batch_size: Annotated[int, typer.Option(help="Sequences per minibatch.")] = 32,
+    memory_size: Annotated[int | None, typer.Option(help="Test with another memory size.")] = None,
+    index: Annotated[str | None, typer.Option(help="Test with another index: linear, kdtree, lsh.")] = None,
+    engine: Annotated[str | None, typer.Option(help="auto, reference, native or cuda.")] = None,
+    split: Annotated[str, typer.Option(help="For tasks over a data set: validation or test.")] = "test",
+    seed: Annotated[int, typer.Option()] = 0,
+    below: Annotated[float | None, typer.Option(help="Exit with code 1 unless every error is below this.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Evaluate a trained model on fresh episodes."""
+    from sparsam.training.evaluate import evaluate as measure
+    from sparsam.training.saved import load_model
+    from sparsam.training.seeds import MinibatchSeeds
+
+    wanted = {"memory_size": memory_size, "index": index, "engine": engine}
+    model, task, config = load_model(run, **{key: value for key, value in wanted.items() if value is not None})
+    level = None
+    if config.curriculum and not size:
+        level = config.curriculum.max_level
+        size = None if level else [config.curriculum.start]
+    results = []
+    for exact in size or [None]:
+        if exact is not None and not hasattr(task, "sample_size"):
+            raise ValueError(f"task {task.name!r} has no sizes; leave out --size")
+        errors = measure(model, task, MinibatchSeeds(seed), batches, batch_size, level, exact, split)
+        if exact is not None:
+            errors = errors | {"chance": task.chance(exact)}
+        results.append({"size": exact} | errors)
+    if as_json:
+        print(json.dumps(results if len(results) > 1 else results[0]))
+    else:
+        for row in results:
+            name = "as trained" if row["size"] is None else f"size {row['size']:,}"
+            print(f"{name}: " + ", ".join(f"{k.replace('_', ' ')} {v:.4g}" for k, v in row.items() if k != "size"))
+    headline = next(key for key in results[0] if key != "size")
+    if below is not None and any(row[headline] >= below for row in results):
+        raise typer.Exit(1)

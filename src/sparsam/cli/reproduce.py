@@ -1,0 +1,53 @@
+"""``sparsam reproduce``: carry out one of the paper's experiments."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def reproduce(
+    figure: Annotated[str, typer.Argument(help="figure2, figure3, extrapolation, ...")],
+    seeds: Annotated[int | None, typer.Option(help="Runs per model.")] = None,
+    budget: Annotated[float | None, typer.Option(help="Most seconds per run.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Most minibatches per run.")] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Only these tasks; may be repeated.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="Only these models; may be repeated.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder. [default: runs/FIGURE]")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a setting in every run.")
+    ] = None,
+    list_runs: Annotated[bool, typer.Option("--list", help="Only list the runs.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
+) -> None:
+    """Run an experiment of the paper: every run resumable, then a table (Markdown, JSON) and plots.
+
+    Start it again after an interruption and it goes on where it was.
+    """
+    from sparsam.recipes import recipe
+    from sparsam.recipes.experiment import reproduce as carry_out
+    from sparsam.recipes.experiment import table
+
+    function = recipe(figure)
+    wanted: dict[str, Any] = {"seeds": seeds, "budget": budget, "steps": steps, "tasks": task, "models": model}
+    known = inspect.signature(function).parameters
+    given = {key: value for key, value in wanted.items() if value is not None}
+    for key in given:
+        if key not in known:
+            raise ValueError(f"{figure} has no option {key!r} (it has: {', '.join(known)})")
+    try:
+        experiment = function(**given)
+    except KeyError as error:
+        raise ValueError(f"{figure} has no task or model named {error}") from error
+    if settings:
+        experiment.runs = {name: config.with_settings(settings) for name, config in experiment.runs.items()}
+    if list_runs:
+        print("\n".join(experiment.runs))
+        return
+    folder = out or Path("runs") / figure
+    rows = carry_out(experiment, folder, quiet=quiet)
+    print(table(rows))
+    print(f"table, JSON and plots: {folder}")
