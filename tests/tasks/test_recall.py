@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from sparsam.tasks.recall import Recall
+
+
+@pytest.mark.parametrize("item_length", [1, 3])
+def test_the_answer_is_the_value_of_the_only_matching_key(item_length: int) -> None:
+    """Two bits only, so that keys collide in nearly every episode before the task resolves it."""
+    task = Recall(bits=2, item_length=item_length)
+    pairs = 8
+    batch = task.sample_size(64, torch.Generator().manual_seed(0), pairs)
+    items = batch.inputs.view(2 * pairs + 2, item_length, 64, task.input_size)
+    keys, values = items[0 : 2 * pairs : 2, ..., :2], items[1 : 2 * pairs : 2, ..., :2]
+    cue, answer = items[2 * pairs, ..., :2], batch.targets.view(2 * pairs + 2, item_length, 64, 2)[-1]
+    for b in range(64):
+        matching = [i for i in range(pairs) if torch.equal(keys[i, :, b], cue[:, b])]
+        assert len(matching) == 1
+        assert torch.equal(values[matching[0], :, b], answer[:, b])
+
+
+def test_channels_say_what_an_item_is() -> None:
+    task = Recall(bits=4)
+    batch = task.sample_size(2, torch.Generator().manual_seed(0), 3)
+    markers = batch.inputs[:, 0, 4:]
+    key, value, cue, blank = [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]
+    assert markers.tolist() == [key, value] * 3 + [cue, blank]
+    assert (batch.inputs[-1] == 0).all()
+    assert batch.mask[:, 0].tolist() == [False] * 7 + [True]
+
+
+def test_every_pair_is_asked_for() -> None:
+    task = Recall(bits=16)
+    batch = task.sample_size(500, torch.Generator().manual_seed(0), 4)
+    values = batch.inputs[1:8:2, :, :16]
+    asked = (values == batch.targets[-1]).all(-1).float().sum(1)
+    assert asked.sum() == 500 and (asked > 90).all()
+
+
+def test_the_ntm_form() -> None:
+    task = Recall(bits=6, item_length=3)
+    assert task.chance(4) == 9.0
+    generator = torch.Generator().manual_seed(0)
+    assert {task.sample(1, generator).level for _ in range(100)} == {3, 4, 5, 6}
