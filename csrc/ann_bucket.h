@@ -16,6 +16,7 @@
 namespace sparsam {
 
 constexpr int32_t kBucketEntries = 7;
+constexpr int32_t kDense = 1 << 16;  // words from which on an index asks for large pages
 constexpr int kScannedBlocks = 4;  // of a chain, per visit: many equal words in one bucket must not cost O(N)
 
 // Zero bytes are an empty bucket: rows are stored plus one, links to block 0 mean none.
@@ -73,6 +74,7 @@ class BucketPool {
   int32_t first() const { return first_; }
   int32_t used() const { return used_; }  // blocks ever handed out, from first()
 
+  void expect_dense() { blocks_.expect_dense(); }
   void reset() {
     blocks_.reset();
     used_ = first_;

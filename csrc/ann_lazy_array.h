@@ -52,6 +52,13 @@ class LazyArray {
   const T* data() const { return data_; }
   size_t size() const { return count_; }
 
+  // Large pages from now on: worth it once most of a large array is in use and read at random, a waste before.
+  void expect_dense() {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    if (data_ != nullptr) madvise(data_, bytes(), MADV_HUGEPAGE);
+#endif
+  }
+
   // Back to zero bytes and no pages.
   void reset() { *this = LazyArray(count_); }
 

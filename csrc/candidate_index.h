@@ -52,6 +52,7 @@ class CandidateIndex {
     std::vector<Visit> visits;
     std::vector<Found> found;
     std::vector<int32_t> seen;
+    std::vector<int32_t> proposed;
   };
 
   CandidateIndex(int32_t capacity, int32_t word_size) : capacity_(capacity), word_size_(word_size) {

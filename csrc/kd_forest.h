@@ -16,6 +16,7 @@
 #include <limits>
 
 #include "ann_bucket.h"
+#include "ann_heap.h"
 #include "ann_parallel.h"
 #include "ann_projection.h"
 
@@ -162,6 +163,11 @@ class KDTree {
     random_ = other.random_;
   }
 
+  void expect_dense() {
+    nodes_.expect_dense();
+    pool_.expect_dense();
+  }
+
   size_t bytes() const { return at(used_nodes_) * sizeof(Node) + at(pool_.used()) * sizeof(Bucket); }
 
  private:
@@ -238,8 +244,9 @@ class KDTree {
         sum += y;
         squares += y * y;
       }
-      if (!(low < high)) continue;
       const float spread = squares - sum * sum / static_cast<float>(n);
+      // A word that is not finite was not announced yet (see candidate_index.h) and is no ground to split on.
+      if (!(low < high) || !(spread < std::numeric_limits<float>::infinity())) continue;
       int32_t i = kept < kBroadest ? kept++ : kBroadest;
       if (i == kBroadest && !(spread > broadest[--i])) continue;
       for (; i > 0 && spread > broadest[i - 1]; --i) {
@@ -325,7 +332,7 @@ class KDTree {
   // Chooses a split of the words order[0, n) and parts them; returns how many lie below, 0 when all words are equal.
   int32_t part(int32_t* order, int32_t n, const float* words, Node& node) {
     auto word = [&](int32_t i) { return words + at(order[i]) * at(word_size_); };
-    const float* sample[kSample];
+    const float* sample[kSample] = {};
     float values[kSample];
     const int32_t sampled = std::min(n, kSample);
     for (int32_t i = 0; i < sampled; ++i) sample[i] = word(n <= kSample ? i : random_.below(n));
@@ -393,7 +400,7 @@ class KDForest final : public CandidateIndex {
     descend(word, leaves);
     const uint32_t sketch = sketch_of(word);
     for (int32_t t = 0; t < settings_.trees; ++t) trees_[at(t)].insert(leaves[t], row, word, sketch, slots_, source_);
-    ++size_;
+    if (++size_ == kDense) expect_dense();
     count_insertion();
   }
 
@@ -446,27 +453,22 @@ class KDForest final : public CandidateIndex {
     auto& heap = scratch.heap;
     heap.clear();
     const int32_t budget = settings_.checks;
-    scratch.visits.resize(at(std::max(budget, settings_.trees)));
+    scratch.visits.resize(at(budget));
     const uint32_t sketch = sketch_of(query);
-    int32_t visits = 0;
-    auto visit = [&](int32_t t, int32_t node, float bound) {
-      const KDTree& tree = trees_[at(t)];
-      const KDTree::Node* nodes = tree.nodes();
-      while (nodes[node].dim != KDTree::kLeaf) {
-        const KDTree::Node& n = nodes[node];
-        const float gap = query[n.dim] - n.split;
-        const bool above = gap >= 0.0f;
-        push(heap, {bound + gap * gap, n.down + !above, t});
-        node = n.down + above;
+    int32_t visits = 0, lanes = std::min(settings_.trees, budget);
+    Branch lane[kMaxTrees];
+    for (int32_t t = 0; t < lanes; ++t) lane[t] = {0.0f, 0, t};
+    for (;;) {
+      descend_lanes(query, lane, lanes, heap);
+      for (int32_t i = 0; i < lanes; ++i) {
+        const KDTree& tree = trees_[at(lane[i].tag)];
+        const int32_t block = tree.nodes()[lane[i].where].down;
+        __builtin_prefetch(&tree.pool()[block]);
+        scratch.visits[at(visits++)] = {block, lane[i].tag, 0};
       }
-      __builtin_prefetch(&tree.pool()[nodes[node].down]);
-      scratch.visits[at(visits++)] = {nodes[node].down, t, 0};
-    };
-    for (int32_t t = 0; t < settings_.trees && visits < budget; ++t) visit(t, 0, 0.0f);
-    while (visits < budget && !heap.empty()) {
-      const Scratch::Branch best = heap.front();
-      pop(heap);
-      visit(best.tag, best.where, best.key);
+      lanes = std::min({kLanes, budget - visits, static_cast<int32_t>(heap.size())});
+      if (lanes == 0) break;
+      for (int32_t i = 0; i < lanes; ++i) lane[i] = heap_pop(heap);
     }
     const size_t room = at(visits) * kScanned + 1;
     if (scratch.found.size() < room) scratch.found.resize(room);
@@ -503,6 +505,7 @@ class KDForest final : public CandidateIndex {
       clear();
       throw;
     }
+    if (n >= kDense) expect_dense();
     parallel_parts(settings_.trees, threads, [&](int32_t begin, int32_t end) {
       for (int32_t t = begin; t < end; ++t) trees_[at(t)].build(rows, words.data(), sketches.data(), n, slots_);
     });
@@ -536,6 +539,7 @@ class KDForest final : public CandidateIndex {
 
  private:
   static constexpr int32_t kSketchBits = 32;
+  static constexpr int32_t kLanes = 8;  // best bins opened at a time, so that their cache misses overlap
 
   static size_t at(int32_t i) { return static_cast<size_t>(i); }
 
@@ -549,6 +553,11 @@ class KDForest final : public CandidateIndex {
     within("checks", s.checks, 1, std::numeric_limits<int32_t>::max());
     within("leaf", s.leaf, 1, kBucketEntries);
     return s;
+  }
+
+  void expect_dense() {
+    slots_.expect_dense();
+    for (KDTree& tree : trees_) tree.expect_dense();
   }
 
   uint32_t sketch_of(const float* word) const {
@@ -572,26 +581,22 @@ class KDForest final : public CandidateIndex {
     }
   }
 
-  static void push(std::vector<Scratch::Branch>& heap, const Scratch::Branch& branch) {
-    size_t i = heap.size();
-    heap.push_back(branch);
-    for (; i > 0 && heap[(i - 1) / 2].key > branch.key; i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
-    heap[i] = branch;
-  }
-
-  static void pop(std::vector<Scratch::Branch>& heap) {
-    const Scratch::Branch last = heap.back();
-    heap.pop_back();
-    const size_t n = heap.size();
-    if (n == 0) return;
-    size_t i = 0;
-    for (size_t down = 1; down < n; down = 2 * i + 1) {
-      if (down + 1 < n && heap[down + 1].key < heap[down].key) ++down;
-      if (last.key <= heap[down].key) break;
-      heap[i] = heap[down];
-      i = down;
+  // From each lane's node to a leaf, the branches not taken into the heap; again level by level.
+  void descend_lanes(const float* query, Branch* lane, int32_t lanes, std::vector<Branch>& heap) const {
+    for (bool moving = true; moving;) {
+      moving = false;
+      for (int32_t i = 0; i < lanes; ++i) {
+        const KDTree::Node* nodes = trees_[at(lane[i].tag)].nodes();
+        const KDTree::Node& n = nodes[lane[i].where];
+        if (n.dim == KDTree::kLeaf) continue;
+        const float gap = query[n.dim] - n.split;
+        const int32_t near = n.down + (gap >= 0.0f);
+        heap_push(heap, {lane[i].key + gap * gap, near ^ 1, lane[i].tag});
+        lane[i].where = near;
+        __builtin_prefetch(nodes + near);
+        moving = true;
+      }
     }
-    heap[i] = last;
   }
 
   KDForestSettings settings_;

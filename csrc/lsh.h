@@ -13,15 +13,17 @@
 #pragma once
 
 #include <bit>
+#include <limits>
 
 #include "ann_bucket.h"
+#include "ann_heap.h"
 #include "ann_parallel.h"
 #include "ann_projection.h"
 
 namespace sparsam {
 
 struct LSHSettings {
-  int32_t tables = 2;
+  int32_t tables = 4;
   int32_t bits = 0;     // most key bits per table; 0: as many as the capacity can use
   int32_t probes = 48;  // buckets read per query, over all tables
   int32_t checks = 32;  // words proposed per query
@@ -39,8 +41,9 @@ class LSH final : public CandidateIndex {
       : CandidateIndex(capacity, word_size), settings_(checked(settings, capacity)) {
     source_ = source;
     projection_ = Projection(word_size, kSketchBits + settings_.tables * settings_.bits, settings_.seed);
+    occupied_ = LazyArray<uint64_t>((size_t{1} << settings_.bits) / 64 + 1);
     records_ = LazyArray<Record>(static_cast<size_t>(capacity) * tables());
-    for (int32_t t = 0; t < settings_.tables; ++t) pools_.emplace_back(1 << settings_.bits, capacity + 1);
+    for (int32_t t = 0; t < settings_.tables; ++t) pools_.emplace_back(1 << settings_.bits, capacity + 2);
   }
 
   void insert(int32_t row, const float* word) override {
@@ -58,15 +61,13 @@ class LSH final : public CandidateIndex {
   void remove(int32_t row) override {
     check_row(row);
     check_present(row, contains(row));
+    for (int32_t t = 0; t < settings_.tables; ++t) __builtin_prefetch(&pools_[at(t)][block_of(record(row, t).slot)], 1);
     for (int32_t t = 0; t < settings_.tables; ++t) {
-      __builtin_prefetch(&pools_[at(t)][block_of(record(row, t).slot)], 1);
-    }
-    for (int32_t t = 0; t < settings_.tables; ++t) {
-      take_out(t, record(row, t).slot);
+      take_out(t, record(row, t));
       record(row, t).slot = 0;
     }
     --size_;
-    if (size_ < kLoad * bucket_count() / 8 && bucket_count() > 1) lay_out();
+    if (bucket_count() > kFewBuckets && size_ < kLoad * bucket_count() / 8) lay_out();
   }
 
   void update(int32_t row, const float* word) override {
@@ -87,8 +88,8 @@ class LSH final : public CandidateIndex {
       if (bucket_of(r.key) == bucket_of(keys[t])) {
         pools_[at(t)][block_of(r.slot)].sketch[entry_of(r.slot)] = sketch;
       } else {
-        take_out(t, r.slot);
-        r.slot = chain_insert(pools_[at(t)], bucket_of(keys[t]), row, sketch);
+        take_out(t, r);
+        r.slot = put_in(t, keys[t], row, sketch);
       }
       r.key = keys[t];
     }
@@ -102,6 +103,7 @@ class LSH final : public CandidateIndex {
 
   void clear() override {
     records_.reset();
+    occupied_.reset();
     for (BucketPool& pool : pools_) pool.reset();
     size_ = 0;
     level_ = 0;
@@ -140,6 +142,8 @@ class LSH final : public CandidateIndex {
       }
       found = static_cast<size_t>(end - scratch.found.data());
     }
+    // Words that crowd far from the query (a memory at the start of training) leave all likely buckets empty.
+    if (found < at(settings_.checks)) found = scan_occupied(bucket_of(key(projections, 0)), sketch, scratch, found);
     return propose_nearest(scratch, found, max_candidates(), out);
   }
 
@@ -181,6 +185,7 @@ class LSH final : public CandidateIndex {
       for (int32_t t = 0; t < settings_.tables; ++t) copy->record(row, t) = record(row, t);
     });
     for (size_t t = 0; t < tables(); ++t) copy->pools_[t].copy_from(pools_[t], bucket_count());
+    std::memcpy(copy->occupied_.data(), occupied_.data(), (at(bucket_count()) / 64 + 1) * sizeof(uint64_t));
     copy->size_ = size_;
     copy->level_ = level_;
     copy->split_ = split_;
@@ -203,6 +208,7 @@ class LSH final : public CandidateIndex {
 
  private:
   static constexpr int32_t kSketchBits = 32;
+  static constexpr int32_t kFewBuckets = 16;  // not worth shrinking
   static constexpr int32_t kMaxProjections = kSketchBits + kMaxTables * kMaxBits + Projection::kLanes;
 
   // Per row and table. The key stays with the row, so that neither removal nor splitting needs the word.
@@ -215,7 +221,7 @@ class LSH final : public CandidateIndex {
   // margins first. Each subset but the empty one is reached once, by moving its last bit on or by adding the next bit.
   class ProbeOrder {
    public:
-    ProbeOrder(const LSH& index, const float* projections, std::vector<Scratch::Branch>& heap)
+    ProbeOrder(const LSH& index, const float* projections, std::vector<Branch>& heap)
         : index_(index), heap_(heap), bits_(index.level_ + (index.split_ > 0)) {
       heap_.clear();
       for (int32_t t = 0; t < index.settings_.tables; ++t) {
@@ -225,23 +231,22 @@ class LSH final : public CandidateIndex {
     }
 
     bool next(Scratch::Visit& visit) {
-      while (started_ < index_.settings_.tables) {  // the buckets of the query itself
+      if (started_ < index_.settings_.tables) {  // the buckets of the query itself
         const int32_t t = started_++;
-        if (bits_ > 0) push({cost_[t][0], 1 << bit_[t][0], t});
+        if (bits_ > 0) heap_push(heap_, {cost_[t][0], 1 << bit_[t][0], t});
         visit = {index_.bucket_of(keys_[t]), t, 0};
         return true;
       }
       while (!heap_.empty()) {
-        const Scratch::Branch best = heap_.front();
+        const Branch best = heap_.front();
         const int32_t t = best.tag % kMaxTables, last = best.tag / kMaxTables;
         if (last + 1 < sorted_) {
           const int32_t next_bit = 1 << bit_[t][last + 1];
-          replace_front({best.key - cost_[t][last] + cost_[t][last + 1],
+          heap_replace_top(heap_, {best.key - cost_[t][last] + cost_[t][last + 1],
                          (best.where & ~(1 << bit_[t][last])) | next_bit, best.tag + kMaxTables});
-          push({best.key + cost_[t][last + 1], best.where | next_bit, best.tag + kMaxTables});
+          heap_push(heap_, {best.key + cost_[t][last + 1], best.where | next_bit, best.tag + kMaxTables});
         } else {
-          replace_front(heap_.back());
-          heap_.pop_back();
+          heap_pop(heap_);
         }
         const uint32_t probed = keys_[t] ^ static_cast<uint32_t>(best.where);
         // Flipping the newest bit leads nowhere new while that bucket is not split.
@@ -267,32 +272,8 @@ class LSH final : public CandidateIndex {
       }
     }
 
-    void push(const Scratch::Branch& branch) {
-      size_t i = heap_.size();
-      heap_.push_back(branch);
-      while (i > 0) {
-        const size_t up = (i - 1) / 2;
-        if (heap_[up].key <= branch.key) break;
-        heap_[i] = heap_[up];
-        i = up;
-      }
-      heap_[i] = branch;
-    }
-
-    void replace_front(const Scratch::Branch branch) {
-      const size_t n = heap_.size();
-      size_t i = 0;
-      for (size_t down = 1; down < n; down = 2 * i + 1) {
-        if (down + 1 < n && heap_[down + 1].key < heap_[down].key) ++down;
-        if (branch.key <= heap_[down].key) break;
-        heap_[i] = heap_[down];
-        i = down;
-      }
-      heap_[i] = branch;
-    }
-
     const LSH& index_;
-    std::vector<Scratch::Branch>& heap_;
+    std::vector<Branch>& heap_;
     int32_t bits_;         // of a key, in use
     int32_t sorted_ = 0;   // how many of them are in order of margin
     int32_t started_ = 0;  // tables begun
@@ -315,7 +296,7 @@ class LSH final : public CandidateIndex {
     within("tables", s.tables, 1, kMaxTables);
     within("bits", s.bits, 0, kMaxBits);
     within("probes", s.probes, 1, 1 << 20);
-    within("checks", s.checks, 1, INT32_MAX);
+    within("checks", s.checks, 1, std::numeric_limits<int32_t>::max());
     if (s.bits == 0) {
       s.bits = 1;
       while (s.bits < kMaxBits && (int64_t{kLoad} << s.bits) < capacity) ++s.bits;
@@ -343,14 +324,42 @@ class LSH final : public CandidateIndex {
       __builtin_prefetch(&pools_[at(t)][bucket_of(keys[t])], 1);
     }
     for (int32_t t = 0; t < settings_.tables; ++t)
-      record(row, t) = {keys[t], chain_insert(pools_[at(t)], bucket_of(keys[t]), row, sketch)};
+      record(row, t) = {keys[t], put_in(t, keys[t], row, sketch)};
   }
 
-  void take_out(int32_t table, int32_t slot) {
+  int32_t put_in(int32_t table, uint32_t key, int32_t row, uint32_t sketch) {
+    const int32_t bucket = bucket_of(key);
+    if (table == 0) occupied_[at(bucket) / 64] |= uint64_t{1} << (bucket % 64);
+    return chain_insert(pools_[at(table)], bucket, row, sketch);
+  }
+
+  void take_out(int32_t table, const Record& taken) {
     BucketPool& pool = pools_[at(table)];
-    const int32_t block = block_of(slot);
-    pool[block].row_plus_one[entry_of(slot)] = 0;
+    const int32_t block = block_of(taken.slot);
+    pool[block].row_plus_one[entry_of(taken.slot)] = 0;
     if (block >= pool.first() && pool[block].empty()) chain_unlink(pool, block);
+    if (table == 0) note_occupied(bucket_of(taken.key));
+  }
+
+  void note_occupied(int32_t bucket) {
+    const bool holds = pools_[0][bucket].next != 0 || !pools_[0][bucket].empty();
+    uint64_t& bits = occupied_[at(bucket) / 64];
+    bits = (bits & ~(uint64_t{1} << (bucket % 64))) | uint64_t{holds} << (bucket % 64);
+  }
+
+  // Reads occupied buckets of the first table from `bucket` on, round once, until there are enough candidates.
+  size_t scan_occupied(int32_t bucket, uint32_t sketch, Scratch& scratch, size_t found) const {
+    const size_t words = at(bucket_count() + 63) / 64, first = at(bucket) / 64;
+    for (size_t i = 0; i < words && found < at(settings_.checks); ++i) {
+      const size_t word = (first + i) % words;
+      for (uint64_t bits = occupied_[word]; bits != 0 && found < at(settings_.checks); bits &= bits - 1) {
+        if (scratch.found.size() < found + kScanned + 1) scratch.found.resize(2 * (found + kScanned) + 1);
+        const int32_t next = static_cast<int32_t>(word) * 64 + std::countr_zero(bits);
+        Scratch::Found* start = scratch.found.data() + found;
+        found += static_cast<size_t>(scan_chain(pools_[0], next, sketch, 0, start) - start);
+      }
+    }
+    return found;
   }
 
   // Splits the next bucket of every table by the next bit of the keys.
@@ -369,10 +378,18 @@ class LSH final : public CandidateIndex {
         if (block >= pool.first() && pool[block].empty()) chain_unlink(pool, block);
       }
     }
+    note_occupied(from);
+    note_occupied(to);
     if (++split_ == 1 << level_) {
       ++level_;
       split_ = 0;
+      if (bucket_count() * kLoad == kDense) expect_dense();
     }
+  }
+
+  void expect_dense() {
+    records_.expect_dense();
+    for (BucketPool& pool : pools_) pool.expect_dense();
   }
 
   // A rebuild needs no words: the keys are a function of them and stand in the records.
@@ -386,6 +403,7 @@ class LSH final : public CandidateIndex {
       rows.push_back(row);
       sketches.push_back(sketch);
     });
+    occupied_.reset();
     for (BucketPool& pool : pools_) pool.reset();
     fill(rows.data(), sketches.data(), static_cast<int32_t>(rows.size()), 1);
   }
@@ -396,6 +414,7 @@ class LSH final : public CandidateIndex {
     const int32_t wanted = std::max(1, std::min((n + kLoad - 1) / kLoad, 1 << settings_.bits));
     level_ = std::bit_width(static_cast<uint32_t>(wanted)) - 1;
     split_ = wanted - (1 << level_);
+    if (n >= kDense) expect_dense();
     constexpr int32_t kAhead = 16;
     parallel_parts(settings_.tables, threads, [&](int32_t begin, int32_t end) {
       for (int32_t t = begin; t < end; ++t) {
@@ -403,7 +422,7 @@ class LSH final : public CandidateIndex {
           if (i + 2 * kAhead < n) __builtin_prefetch(&record(rows[i + 2 * kAhead], t), 1);
           if (i + kAhead < n) __builtin_prefetch(&pools_[at(t)][bucket_of(record(rows[i + kAhead], t).key)], 1);
           Record& r = record(rows[i], t);
-          r.slot = chain_insert(pools_[at(t)], bucket_of(r.key), rows[i], sketches[i]);
+          r.slot = put_in(t, r.key, rows[i], sketches[i]);
         }
       }
     });
@@ -424,6 +443,7 @@ class LSH final : public CandidateIndex {
   LSHSettings settings_;
   Projection projection_;
   LazyArray<Record> records_;
+  LazyArray<uint64_t> occupied_;  // a bit for each bucket of the first table that holds words
   std::vector<BucketPool> pools_;
   int32_t size_ = 0;
   int32_t level_ = 0;

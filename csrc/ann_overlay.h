@@ -1,0 +1,153 @@
+// One index built over a pre-loaded memory, shared read-only by all elements of a batch, and what one element changed.
+//
+// Rows whose word changed or went away are hidden in the base; changed and new words go into an index of the same kind
+// of the element's own. A row is visible in one of the two, so candidates stay distinct. After `capacity` insertions
+// the element's own index is built over everything and the base let go.
+//
+// Memory: one bit per row of address space, pages only where rows were hidden, and the own index's words.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "ann_lazy_array.h"
+#include "candidate_index.h"
+
+namespace sparsam {
+
+class OverlayIndex final : public CandidateIndex {
+ public:
+  // The source is the element's memory: the own index reads it, the base reads no words in a query.
+  OverlayIndex(std::shared_ptr<const CandidateIndex> base, const WordSource* source)
+      : CandidateIndex(base->capacity(), base->word_size()), base_(std::move(base)), own_(base_->fresh()),
+        hidden_((static_cast<size_t>(capacity_) + 63) / 64) {
+    bind(source);
+  }
+
+  void bind(const WordSource* source) override {
+    source_ = source;
+    own_->bind(source);
+  }
+
+  void insert(int32_t row, const float* word) override {
+    check_row(row);
+    check_absent(row, contains(row));
+    own_->insert(row, word);
+    count_insertion();
+  }
+
+  void remove(int32_t row) override {
+    check_row(row);
+    check_present(row, contains(row));
+    if (own_->contains(row)) {
+      own_->remove(row);
+    } else {
+      hide(row);
+    }
+  }
+
+  void update(int32_t row, const float* word) override {
+    check_row(row);
+    check_present(row, contains(row));
+    if (own_->contains(row)) {
+      own_->update(row, word);
+    } else {
+      own_->insert(row, word);
+      hide(row);
+    }
+    count_insertion();
+  }
+
+  // The row holds the base's word again (a write was taken back). False when there is no base word to go back to.
+  bool restore(int32_t row) {
+    check_row(row);
+    if (!base_->contains(row) || detached_) return false;
+    if (own_->contains(row)) own_->remove(row);
+    uint64_t& bits = hidden_[static_cast<size_t>(row) / 64];
+    hidden_count_ -= static_cast<int32_t>(bits >> (row % 64) & 1);
+    bits &= ~(uint64_t{1} << (row % 64));
+    return true;
+  }
+
+  bool contains(int32_t row) const override { return own_->contains(row) || in_base(row); }
+  int32_t size() const override { return own_->size() + (detached_ ? 0 : base_->size() - hidden_count_); }
+
+  void clear() override {
+    own_->clear();
+    detach();
+    insertions_ = 0;
+  }
+
+  int32_t max_candidates() const override {
+    return std::min(capacity_, (detached_ ? 0 : base_->max_candidates()) + own_->max_candidates());
+  }
+
+  // `out` holds max_candidates() rows: the own ones first, because the base may propose hidden rows.
+  int32_t query(const float* query, Scratch& scratch, int32_t* out) const override {
+    int32_t n = own_->query(query, scratch, out);
+    if (detached_) return n;
+    scratch.proposed.resize(static_cast<size_t>(base_->max_candidates()));
+    const int32_t proposed = base_->query(query, scratch, scratch.proposed.data());
+    for (int32_t i = 0; i < proposed; ++i)
+      if (!is_hidden(scratch.proposed[static_cast<size_t>(i)])) out[n++] = scratch.proposed[static_cast<size_t>(i)];
+    return n;
+  }
+
+  void rows(std::vector<int32_t>& out) const override {
+    own_->rows(out);
+    if (detached_) return;
+    std::vector<int32_t> all;
+    base_->rows(all);
+    for (int32_t row : all)
+      if (!is_hidden(row)) out.push_back(row);
+  }
+
+  void build(const int32_t* rows, int32_t n, int threads) override {
+    own_->build(rows, n, threads);
+    detach();
+    insertions_ = 0;
+  }
+
+  std::unique_ptr<CandidateIndex> clone() const override {
+    auto copy = std::make_unique<OverlayIndex>(base_, source_);
+    copy->own_ = own_->clone();
+    for (size_t i = 0; i < hidden_.size(); ++i)
+      if (hidden_[i] != 0) copy->hidden_[i] = hidden_[i];
+    copy->hidden_count_ = hidden_count_;
+    copy->detached_ = detached_;
+    copy->insertions_ = insertions_;
+    copy->rebuilds_ = rebuilds_;
+    return copy;
+  }
+
+  std::unique_ptr<CandidateIndex> fresh() const override {
+    auto empty = base_->fresh();
+    empty->bind(source_);
+    return empty;
+  }
+
+  // What the element added; the base is counted once, by whoever holds it.
+  size_t bytes() const override { return own_->bytes() + static_cast<size_t>(hidden_count_) / 8; }
+
+ private:
+  bool is_hidden(int32_t row) const { return (hidden_[static_cast<size_t>(row) / 64] >> (row % 64) & 1) != 0; }
+  bool in_base(int32_t row) const { return !detached_ && base_->contains(row) && !is_hidden(row); }
+  void hide(int32_t row) {
+    hidden_[static_cast<size_t>(row) / 64] |= uint64_t{1} << (row % 64);
+    ++hidden_count_;
+  }
+  // The base stays held for its settings only.
+  void detach() {
+    detached_ = true;
+    hidden_.reset();
+    hidden_count_ = 0;
+  }
+
+  std::shared_ptr<const CandidateIndex> base_;
+  std::unique_ptr<CandidateIndex> own_;
+  LazyArray<uint64_t> hidden_;
+  int32_t hidden_count_ = 0;
+  bool detached_ = false;
+};
+
+}  // namespace sparsam
