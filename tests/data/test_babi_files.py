@@ -67,11 +67,7 @@ def test_sentences_number_the_lines():
 
 def test_answers_and_supporting_ids_never_reach_the_words():
     """Other answers and ids in the file, the same words: what goes in cannot tell what is due."""
-    other = (
-        TEXT.replace("apple\t2", "football\t1")
-        .replace("apple,milk\t2 4", "n,s\t9 9")
-        .replace("office", "park")
-    )
+    other = TEXT.replace("apple\t2", "football\t1").replace("apple,milk\t2 4", "n,s\t9 9").replace("office", "park")
     for story, changed in zip(parse_stories(TEXT), parse_stories(other)):
         assert story.words == changed.words
         assert story.answers != changed.answers

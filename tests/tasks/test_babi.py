@@ -85,9 +85,7 @@ def test_answers_do_not_leak_into_the_inputs():
         for story in files.stories(number, "train"):
             stories.append((number, story))
             answers = ["yellow"] * len(story.answers)
-            swapped.append(
-                (number, Story(story.words, story.steps, answers, story.questions, story.sentences))
-            )
+            swapped.append((number, Story(story.words, story.steps, answers, story.questions, story.sentences)))
     every = np.arange(len(stories))
     batch, other = encode(stories).batch(every), encode(swapped).batch(every)
     assert torch.equal(batch.inputs, other.inputs)
@@ -129,9 +127,7 @@ def test_validation_is_held_out_the_same_way_each_time(task):
     assert np.bincount(task.validation.tasks)[1:].tolist() == [1] * 20
     assert np.array_equal(task.validation.words, again.validation.words)
     assert not np.array_equal(task.validation.words, other.validation.words)
-    assert len(task.train.words) + len(task.validation.words) == len(other.train.words) + len(
-        other.validation.words
-    )
+    assert len(task.train.words) + len(task.validation.words) == len(other.train.words) + len(other.validation.words)
 
 
 def test_same_generator_same_batch(task):

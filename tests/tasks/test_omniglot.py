@@ -98,14 +98,10 @@ def test_labels_are_uniform_over_all_of_them_and_independent_of_the_character(ma
     for _ in range(40):
         batch = task.sample_size(64, random, 4)
         first = batch.info["presentation"] == 0
-        counts.index_put_(
-            (batch.info["character"][first], batch.targets[first]), torch.ones(256), accumulate=True
-        )
+        counts.index_put_((batch.info["character"][first], batch.targets[first]), torch.ones(256), accumulate=True)
     total = counts.sum(0)  # 10,240 draws over 20 labels: 512 each, standard deviation 22
     assert (total - 512).abs().max() < 5 * 22
-    rows = counts[
-        torch.from_numpy(task.characters("train"))
-    ]  # 788 draws a character: 39 a label, deviation 6
+    rows = counts[torch.from_numpy(task.characters("train"))]  # 788 draws a character: 39 a label, deviation 6
     assert (rows - rows.sum(1, keepdim=True) / 20).abs().max() < 5 * 6.2
 
 
@@ -128,10 +124,7 @@ def test_more_characters_than_the_split_holds_are_orientations(make):
     task = make()
     batch = task.sample_size(3, generator(), 18, "validation")  # 5 characters, up to 4 orientations each
     for b in range(3):
-        labels = [
-            batch.targets[batch.info["character"][:, b] == c, b].unique()
-            for c in task.characters("validation")
-        ]
+        labels = [batch.targets[batch.info["character"][:, b] == c, b].unique() for c in task.characters("validation")]
         assert sorted(len(found) for found in labels) == [3, 3, 4, 4, 4]
     with pytest.raises(ValueError, match="at most 48"):
         make(labels=60).sample_size(1, generator(), 49, "test")
@@ -176,9 +169,7 @@ def test_warp_shifts_and_stretches():
     torch.testing.assert_close(moved, blank((8, 13)), atol=1e-4, rtol=0)
     wide = Augmentation.warp(blank((10, 14)), torch.zeros(1), change(x=1.5, y=1.0), 21)
     assert divmod(int(wide.flatten().argmax()), 21) == (10, 16)
-    both = Augmentation.warp(
-        blank((10, 14)), torch.ones(1), change(x=1.5, y=1.0), 21
-    )  # stretched, then turned
+    both = Augmentation.warp(blank((10, 14)), torch.ones(1), change(x=1.5, y=1.0), 21)  # stretched, then turned
     assert divmod(int(both.flatten().argmax()), 21) == (16, 10)
 
 
@@ -190,9 +181,7 @@ def test_warp_agrees_with_affine_grid():
     theta = torch.cat([matrix, -matrix @ (2 * changes[:, 3:].unsqueeze(-1))], -1)
     grid = nn.functional.affine_grid(theta, [7, 1, 20, 20], align_corners=False)
     expected = nn.functional.grid_sample(images.unsqueeze(1), grid, align_corners=False)[:, 0]
-    torch.testing.assert_close(
-        Augmentation.warp(images, torch.zeros(7), changes, 20), expected, atol=1e-5, rtol=0
-    )
+    torch.testing.assert_close(Augmentation.warp(images, torch.zeros(7), changes, 20), expected, atol=1e-5, rtol=0)
 
 
 def test_same_generator_same_episode(make):

@@ -163,9 +163,7 @@ class BabiFiles:
         try:
             text = self.contents[path].decode("ascii")
         except UnicodeDecodeError as error:
-            raise DataError(
-                f"{self.source}: {path} is not plain text ({error}); the file is damaged"
-            ) from error
+            raise DataError(f"{self.source}: {path} is not plain text ({error}); the file is damaged") from error
         return parse_stories(text, path)
 
     def verify(self) -> list[str]:
@@ -214,9 +212,7 @@ def open_babi(root: str | os.PathLike[str] | None = None, variant: str = "en-10k
     try:
         contents = {path: data for path, data in _read(source) if path.startswith(variant + "/")}
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise DataError(
-            f"{source} cannot be read ({error}); download tasks_1-20_v1-2.tar.gz again"
-        ) from error
+        raise DataError(f"{source} cannot be read ({error}); download tasks_1-20_v1-2.tar.gz again") from error
     files = BabiFiles(source, variant, contents)
     missing = [path for path in files.used() if path not in contents]
     if missing:

@@ -53,11 +53,7 @@ class OmniglotFiles:
         """Changes when an archive's bytes, or a folder's names and bytes, change."""
         digest = hashlib.sha256()
         for name, source in self.sources.items():
-            data = (
-                _digest(self.read(name))
-                if source.is_dir()
-                else hashlib.sha256(source.read_bytes()).hexdigest()
-            )
+            data = _digest(self.read(name)) if source.is_dir() else hashlib.sha256(source.read_bytes()).hexdigest()
             digest.update(f"{name} {data}\n".encode())
         return digest.hexdigest()
 
@@ -122,9 +118,7 @@ def open_omniglot(root: str | os.PathLike[str] | None = None) -> OmniglotFiles:
     return OmniglotFiles(sources)
 
 
-def load_images(
-    root: str | os.PathLike[str] | None = None, size: int = 28, verify: bool = True
-) -> OmniglotImages:
+def load_images(root: str | os.PathLike[str] | None = None, size: int = 28, verify: bool = True) -> OmniglotImages:
     """All images shrunk to ``size`` x ``size`` by averaging, verified and prepared once and cached after
     that."""
     files = open_omniglot(root)
@@ -154,9 +148,7 @@ def _shrink(path: str, data: bytes, size: int) -> np.ndarray:
     try:
         image = Image.open(io.BytesIO(data)).convert("L")
     except OSError as error:
-        raise DataError(
-            f"{path} is not an image that can be read ({error}); the download is damaged"
-        ) from error
+        raise DataError(f"{path} is not an image that can be read ({error}); the download is damaged") from error
     return 255 - np.asarray(image.resize((size, size), Image.Resampling.BOX))
 
 

@@ -51,9 +51,7 @@ def word_numbers(words: list[str]) -> list[int]:
         return [_NUMBER[word] for word in words]
     except KeyError as error:
         word = error.args[0]
-        raise DataError(
-            f"the word {word!r} is not in the bAbI vocabulary of {len(VOCABULARY)} words"
-        ) from None
+        raise DataError(f"the word {word!r} is not in the bAbI vocabulary of {len(VOCABULARY)} words") from None
 
 
 @dataclass(frozen=True)
@@ -77,14 +75,17 @@ class Encoded:
     def lengths(self) -> np.ndarray:
         return np.diff(self.starts)
 
+    @property
+    def num_questions(self) -> int:
+        """Questions of all stories; a story's are numbered from 0."""
+        return int((np.maximum.reduceat(self.questions, self.starts[:-1]) + 1).sum())
+
     def subset(self, stories: np.ndarray) -> Encoded:
         """Some of the stories, in the order given."""
         lengths = self.lengths[stories]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         steps = np.repeat(self.starts[stories] - starts[:-1], lengths) + np.arange(starts[-1])
-        return Encoded(
-            self.words[steps], self.targets[steps], self.questions[steps], starts, self.tasks[stories]
-        )
+        return Encoded(self.words[steps], self.targets[steps], self.questions[steps], starts, self.tasks[stories])
 
     def batch(self, stories: np.ndarray) -> Batch:
         """These stories side by side, padded to the longest; padding is all zero and masked."""
@@ -220,9 +221,7 @@ class Babi:
             too_long = int((kept & (train.lengths > max_length)).sum())
             kept &= train.lengths <= max_length
             if too_long:
-                self.notes.append(
-                    f"{too_long:,} training stories of more than {max_length} words are left out"
-                )
+                self.notes.append(f"{too_long:,} training stories of more than {max_length} words are left out")
         if not kept.any():
             raise ValueError(f"max_length leaves no training story, got {max_length}")
         self.validation = train.subset(np.flatnonzero(wanted & held_out))
@@ -315,9 +314,7 @@ class _Buckets:
 
 def _pick(cumulative: np.ndarray, uniform: np.ndarray) -> np.ndarray:
     """Indexes drawn in proportion to the steps of ``cumulative``."""
-    return np.minimum(
-        np.searchsorted(cumulative, uniform * cumulative[-1], side="right"), len(cumulative) - 1
-    )
+    return np.minimum(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"), len(cumulative) - 1)
 
 
 def _held_out(tasks: np.ndarray, share: float, seed: int) -> np.ndarray:

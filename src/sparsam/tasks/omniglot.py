@@ -146,8 +146,7 @@ class Omniglot:
     ) -> None:
         if not 1 <= min_size <= max_size <= labels:
             raise ValueError(
-                f"sizes must satisfy 1 <= min_size <= max_size <= labels, "
-                f"got {min_size}, {max_size} and {labels}"
+                f"sizes must satisfy 1 <= min_size <= max_size <= labels, got {min_size}, {max_size} and {labels}"
             )
         if not 1 <= evaluation_size <= labels:
             raise ValueError(f"evaluation_size must be from 1 to labels ({labels}), got {evaluation_size}")
@@ -164,9 +163,7 @@ class Omniglot:
         self._images = torch.from_numpy(data.images)
         background, test = np.flatnonzero(~data.evaluation), np.flatnonzero(data.evaluation)
         if not 0 < validation < len(background):
-            raise ValueError(
-                f"validation must be from 1 to {len(background) - 1} characters, got {validation}"
-            )
+            raise ValueError(f"validation must be from 1 to {len(background) - 1} characters, got {validation}")
         shuffled = np.random.default_rng(seed).permutation(background)
         self._splits = {
             "train": np.sort(shuffled[validation:]),
@@ -184,6 +181,10 @@ class Omniglot:
         """Loss of a learner that guesses first presentations among the labels left and knows all others."""
         return sum(math.log(self.labels - seen) for seen in range(size)) / (size * self.presentations)
 
+    def chance(self, size: int) -> float:
+        """Error of guessing among the labels of an episode of ``size`` characters."""
+        return 1 - 1 / size
+
     def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
         """Training episodes of U(min_size, max_size) characters, or U(1, level); one number for the
         minibatch."""
@@ -193,9 +194,7 @@ class Omniglot:
         size = int(torch.randint(low, high + 1, (), generator=generator))
         return self.sample_size(batch_size, generator, size)
 
-    def sample_size(
-        self, batch_size: int, generator: torch.Generator, size: int, split: str = "train"
-    ) -> Batch:
+    def sample_size(self, batch_size: int, generator: torch.Generator, size: int, split: str = "train") -> Batch:
         """Episodes of exactly ``size`` characters of a split."""
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
@@ -267,17 +266,13 @@ class Omniglot:
             table.add(model(batch.inputs)[0], batch)
         return table
 
-    def _classes(
-        self, batch_size: int, generator: torch.Generator, size: int, split: str
-    ) -> tuple[Tensor, Tensor]:
+    def _classes(self, batch_size: int, generator: torch.Generator, size: int, split: str) -> tuple[Tensor, Tensor]:
         """(B, c) characters and their quarter turns, no pair twice in an episode."""
         pool = torch.from_numpy(self.characters(split))
         turns = 4 if self.augmentation else 1
         rounds = -(-size // len(pool))
         if rounds > turns:
-            raise ValueError(
-                f"size must be at most {len(pool) * turns} for the {split} characters, got {size}"
-            )
+            raise ValueError(f"size must be at most {len(pool) * turns} for the {split} characters, got {size}")
         # A round takes every character at most once: orientations are reused only when the pool is used up.
         ranks = torch.rand(batch_size * rounds, len(pool), generator=generator).argsort(-1)
         ranks = ranks.view(batch_size, -1)[:, :size]
