@@ -1,0 +1,302 @@
+// The core as a Python module: arrays come in over DLPack, nothing is copied, the GIL is released while kernels run.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallel.h"
+#include "ring.h"
+#include "sequence.h"
+#include "timeline.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace sparsam {
+namespace {
+
+template <class T>
+using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Versions = std::vector<typename Version<T>::Pointer>;
+
+// A numpy array that owns its numbers.
+template <class T>
+nb::ndarray<nb::numpy, T> to_numpy(std::vector<T> values, std::vector<size_t> shape) {
+  auto* owned = new std::vector<T>(std::move(values));
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
+}
+
+template <class T>
+T* pointer(const Array<T>& array, size_t expected, const char* name) {
+  if (array.size() != expected)
+    throw std::invalid_argument(std::string(name) + ": expected " + std::to_string(expected) + " numbers, got " +
+                                std::to_string(array.size()));
+  return array.data();
+}
+
+// What a forward pass leaves for its backward pass, beside the tensors of the tape.
+template <class T>
+struct Record {
+  SamShape shape;
+  std::vector<int64_t> lengths;
+  Versions<T> before, after;
+  std::vector<std::shared_ptr<Journal<T>>> journals;
+
+  size_t bytes() const {
+    size_t total = 0;
+    for (const auto& journal : journals) total += journal ? journal->bytes() : 0;
+    return total;
+  }
+};
+
+// Claims the buffers for one call, so that two threads with the same state get an error and not each other's words.
+template <class T>
+class Claim {
+ public:
+  explicit Claim(const Versions<T>& versions) {
+    for (const auto& version : versions) {
+      if (version->timeline().busy.test_and_set()) {
+        release();
+        throw std::runtime_error("state: its memory is in use by another thread; give each thread a clone()");
+      }
+      claimed_.push_back(&version->timeline());
+    }
+  }
+  Claim(const Claim&) = delete;
+  ~Claim() { release(); }
+
+ private:
+  void release() {
+    for (Timeline<T>* timeline : claimed_) timeline->busy.clear();
+    claimed_.clear();
+  }
+  std::vector<Timeline<T>*> claimed_;
+};
+
+template <class T>
+struct TapeArrays {
+  Array<T> gates, cells, joint, interface;
+  Array<int32_t> read_rows;
+  Array<T> read_weights, scores;
+  std::optional<Array<int32_t>> unused;
+
+  SamTape<T> tape(const SamShape& s) const {
+    const size_t steps = size_t(s.steps) * s.batch, states = size_t(s.steps + 1) * s.batch;
+    return {pointer(gates, steps * 4 * s.hidden, "gates"),
+            pointer(cells, states * s.hidden, "cells"),
+            pointer(joint, states * s.joint(), "joint"),
+            pointer(interface, steps * s.interface(), "interface"),
+            pointer(read_rows, states * s.reads(), "read_rows"),
+            pointer(read_weights, states * s.reads(), "read_weights"),
+            pointer(scores, steps * s.reads(), "scores"),
+            unused ? pointer(*unused, steps * s.heads, "unused") : nullptr};
+  }
+};
+
+template <class T>
+std::shared_ptr<Record<T>> forward(const SamShape& s, Array<T> recurrent, Array<T> interface_weight,
+                                   Array<T> interface_bias, std::vector<int64_t> lengths, const TapeArrays<T>& arrays,
+                                   Versions<T> versions, bool record, int threads) {
+  SamForward<T> f{s,
+                  pointer(recurrent, size_t(4) * s.hidden * s.joint(), "recurrent"),
+                  pointer(interface_weight, size_t(s.interface()) * s.hidden, "interface_weight"),
+                  pointer(interface_bias, s.interface(), "interface_bias"),
+                  nullptr,
+                  arrays.tape(s),
+                  {},
+                  {}};
+  auto result = std::make_shared<Record<T>>(Record<T>{s, std::move(lengths), std::move(versions), {}, {}});
+  f.lengths = result->lengths.data();
+  nb::gil_scoped_release unlocked;
+  const Claim<T> claim(result->before);
+  for (int b = 0; b < s.batch; ++b) {
+    result->before[b]->make_current();
+    f.timelines.push_back(&result->before[b]->timeline());
+    result->journals.push_back(record ? std::make_shared<Journal<T>>(result->lengths[b], s.max_writes(),
+                                                                     s.max_touched(), s.width)
+                                      : nullptr);
+    f.journals.push_back(result->journals.back().get());
+  }
+  sequence_kernels<T>().forward(f, threads);
+  for (int b = 0; b < s.batch; ++b) result->after.push_back(result->before[b]->advanced(result->journals[b]));
+  if (!record) result->before.clear();
+  return result;
+}
+
+// Gradients with respect to the memories go in and come out as (batch, row) pairs and words.
+template <class T>
+std::pair<nb::ndarray<nb::numpy, int64_t>, nb::ndarray<nb::numpy, T>> backward(
+    Record<T>& record, Array<T> recurrent, Array<T> interface_weight, const TapeArrays<T>& arrays, Array<T> d_joint,
+    Array<T> d_state_joint, Array<T> d_state_cell, Array<T> d_state_weights, std::optional<Array<int64_t>> memory_at,
+    std::optional<Array<T>> memory_words, int threads) {
+  const SamShape& s = record.shape;
+  if (record.before.empty()) throw std::runtime_error("this forward pass kept no journal");
+  SamBackward<T> f{s,
+                   pointer(recurrent, size_t(4) * s.hidden * s.joint(), "recurrent"),
+                   pointer(interface_weight, size_t(s.interface()) * s.hidden, "interface_weight"),
+                   record.lengths.data(),
+                   arrays.tape(s),
+                   pointer(d_joint, size_t(s.steps) * s.batch * s.joint(), "d_joint"),
+                   pointer(d_state_joint, size_t(s.batch) * s.joint(), "d_state_joint"),
+                   pointer(d_state_cell, size_t(s.batch) * s.hidden, "d_state_cell"),
+                   pointer(d_state_weights, size_t(s.batch) * s.reads(), "d_state_weights"),
+                   std::vector<RowGradients<T>>(s.batch),
+                   {},
+                   {}};
+  if (memory_at) {
+    const size_t count = memory_at->size() / 2;
+    const int64_t* at = memory_at->data();  // (2, count): batch elements, rows
+    const T* words = pointer(*memory_words, count * s.width, "memory_words");
+    for (size_t i = 0; i < count; ++i) {
+      RowGradients<T>& to = f.d_memory.at(at[i]);
+      to.rows.push_back(static_cast<int32_t>(at[count + i]));
+      to.words.insert(to.words.end(), words + i * s.width, words + (i + 1) * s.width);
+    }
+  }
+  {
+    nb::gil_scoped_release unlocked;
+    const Claim<T> claim(record.after);
+    for (int b = 0; b < s.batch; ++b) {
+      record.after[b]->make_current();
+      f.timelines.push_back(&record.after[b]->timeline());
+      f.journals.push_back(record.journals[b].get());
+    }
+    sequence_kernels<T>().backward(f, threads);
+    for (int b = 0; b < s.batch; ++b) record.after[b]->note_undone(record.before[b]);
+  }
+  std::vector<int64_t> batches, rows;
+  std::vector<T> words;
+  for (int b = 0; b < s.batch; ++b) {
+    batches.insert(batches.end(), f.d_memory[b].rows.size(), b);
+    rows.insert(rows.end(), f.d_memory[b].rows.begin(), f.d_memory[b].rows.end());
+    words.insert(words.end(), f.d_memory[b].words.begin(), f.d_memory[b].words.end());
+  }
+  const size_t count = rows.size();
+  batches.insert(batches.end(), rows.begin(), rows.end());
+  return {to_numpy(std::move(batches), {2, count}), to_numpy(std::move(words), {count, size_t(s.width)})};
+}
+
+// Rows written in an episode and their words, rows ascending.
+template <class T>
+std::pair<nb::ndarray<nb::numpy, int64_t>, nb::ndarray<nb::numpy, T>> written_rows(Version<T>& version) {
+  const Versions<T> one{version.shared_from_this()};
+  const Claim<T> claim(one);
+  version.make_current();
+  const Memory<T>& memory = version.timeline().memory;
+  std::vector<int64_t> rows(memory.written().begin(), memory.written().end());
+  std::sort(rows.begin(), rows.end());
+  std::vector<T> words;
+  for (const int64_t row : rows)
+    words.insert(words.end(), memory.word(int32_t(row)), memory.word(int32_t(row)) + memory.width());
+  const size_t count = rows.size();
+  return {to_numpy(std::move(rows), {count}), to_numpy(std::move(words), {count, size_t(memory.width())})};
+}
+
+template <class T>
+typename Version<T>::Pointer restored(int32_t rows, int32_t width, std::shared_ptr<InitialWords<T>> initial,
+                                      Array<int64_t> written, Array<T> words, const std::vector<int32_t>& recency) {
+  auto timeline = std::make_shared<Timeline<T>>(rows, width, std::move(initial));
+  const T* from = pointer(words, written.size() * width, "words");
+  for (size_t i = 0; i < written.size(); ++i) {
+    const int64_t row = written.data()[i];
+    if (row < 0 || row >= rows) throw std::invalid_argument("written: row " + std::to_string(row) + " out of range");
+    timeline->memory.mark_written(int32_t(row));
+    std::memcpy(timeline->memory.word(int32_t(row)), from + i * width, sizeof(T) * width);
+    timeline->memory.norm(int32_t(row)) = word_norm(from + i * width, width);
+  }
+  for (const int32_t row : recency) {
+    if (row < 0 || row >= rows) throw std::invalid_argument("recency: row " + std::to_string(row) + " out of range");
+    timeline->ring.move_to_back(row);
+  }
+  return std::make_shared<Version<T>>(std::move(timeline));
+}
+
+template <class T>
+void bind(nb::module_& m, const std::string& suffix) {
+  nb::class_<InitialWords<T>>(m, ("Initial" + suffix).c_str())
+      .def("__init__", [](InitialWords<T>* self, nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu> words) {
+        new (self) InitialWords<T>(words.data(), int32_t(words.shape(0)), int32_t(words.shape(1)));
+      });
+  nb::class_<Version<T>>(m, ("Version" + suffix).c_str())
+      .def_static(
+          "fresh",
+          [](int32_t rows, int32_t width, std::shared_ptr<InitialWords<T>> initial) {
+            return std::make_shared<Version<T>>(std::make_shared<Timeline<T>>(rows, width, std::move(initial)));
+          },
+          "rows"_a, "width"_a, "initial"_a = nb::none())
+      .def_static("restored", &restored<T>, "rows"_a, "width"_a, "initial"_a.none(), "written"_a, "words"_a, "recency"_a)
+      .def("copied",
+           [](Version<T>& version) {
+             const Versions<T> one{version.shared_from_this()};
+             const Claim<T> claim(one);
+             return copied(version);
+           })
+      .def_prop_ro("is_current", &Version<T>::is_current)
+      .def("written_rows", &written_rows<T>)
+      .def("recency", [](Version<T>& version) {
+        version.make_current();
+        return version.timeline().ring.recency();
+      });
+  nb::class_<Record<T>>(m, ("Record" + suffix).c_str())
+      .def_ro("after", &Record<T>::after)
+      .def_prop_ro("bytes", &Record<T>::bytes);
+  nb::class_<TapeArrays<T>>(m, ("Tape" + suffix).c_str())
+      .def(
+          "__init__",
+          [](TapeArrays<T>* self, Array<T> gates, Array<T> cells, Array<T> joint, Array<T> interface,
+             Array<int32_t> read_rows, Array<T> read_weights, Array<T> scores, std::optional<Array<int32_t>> unused) {
+            new (self) TapeArrays<T>{gates, cells, joint, interface, read_rows, read_weights, scores, unused};
+          },
+          "gates"_a, "cells"_a, "joint"_a, "interface"_a, "read_rows"_a, "read_weights"_a, "scores"_a,
+          "unused"_a = nb::none());
+  m.def("forward", &forward<T>);
+  m.def("backward", &backward<T>);
+}
+
+}  // namespace
+
+NB_MODULE(_native, m) {
+  // States and graphs that live until the interpreter ends are no leak.
+  nb::set_leak_warnings(false);
+  nb::class_<Ring>(m, "Ring")
+      .def(nb::init<int32_t>())
+      .def("first",
+           [](const Ring& ring, int32_t count) {
+             std::vector<int32_t> rows(count);
+             ring.first(count, rows.data());
+             return rows;
+           })
+      .def("move_to_back", &Ring::move_to_back)
+      .def("undo", &Ring::undo)
+      .def("recency", &Ring::recency);
+  nb::enum_<Similarity>(m, "Similarity")
+      .value("cosine", Similarity::kCosine)
+      .value("euclidean", Similarity::kEuclidean)
+      .value("dot", Similarity::kDot);
+  nb::class_<SamShape>(m, "SamShape")
+      .def(
+          "__init__",
+          [](SamShape* self, int64_t steps, int32_t batch, int32_t hidden, int32_t rows, int32_t width, int32_t heads,
+             int32_t k, Similarity similarity, double delta) {
+            new (self) SamShape{steps, batch, hidden, rows, width, heads, k, similarity, delta};
+          },
+          "steps"_a, "batch"_a, "hidden"_a, "rows"_a, "width"_a, "heads"_a, "k"_a, "similarity"_a, "delta"_a)
+      .def_ro("steps", &SamShape::steps);
+  bind<float>(m, "32");
+  bind<double>(m, "64");
+  m.def("use_openmp_runtime", &use_openmp_runtime);
+  m.def("selected_isa", &selected_isa);
+}
+
+}  // namespace sparsam

@@ -1,0 +1,101 @@
+// What a sequence did to one memory, step by step, so that it can be taken back newest first and applied again
+// (section 3.4, supplementary figure 'bptt').
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "memory.h"
+#include "ring.h"
+
+namespace sparsam {
+
+// Fixed room per step: the old words of at most R(K+1) rows and at most R(2K+1) moves of the ring, independent of N.
+// Undoing a step swaps the old words with those in the memory, so the same journal then holds what redoing needs.
+template <class T>
+class Journal {
+ public:
+  Journal(int64_t steps, int32_t max_writes, int32_t max_moves, int32_t width)
+      : steps_(steps),
+        max_writes_(max_writes),
+        max_moves_(max_moves),
+        width_(width),
+        heads_(new Head[steps]),
+        rows_(new int32_t[steps * max_writes]),
+        words_(new T[steps * max_writes * width]),
+        norms_(new T[steps * max_writes]),
+        moves_(new Move[steps * max_moves]) {}
+
+  int64_t size() const { return size_; }
+  static size_t bytes_per_step(int32_t max_writes, int32_t max_moves, int32_t width) {
+    return sizeof(Head) + max_writes * (sizeof(int32_t) + sizeof(T) * (width + 1)) + max_moves * sizeof(Move);
+  }
+  size_t bytes() const { return steps_ * bytes_per_step(max_writes_, max_moves_, width_); }
+
+  // Recording: begin_step, then any number of save (before a row is written), then any number of moved.
+  void begin_step(const Memory<T>& memory) {
+    heads_[size_++] = {0, 0, static_cast<int32_t>(memory.written().size())};
+  }
+  void save(const Memory<T>& memory, int32_t row) {
+    Head& head = heads_[size_ - 1];
+    const int64_t at = (size_ - 1) * max_writes_ + head.writes++;
+    rows_[at] = row;
+    std::memcpy(words_.get() + at * width_, memory.word(row), sizeof(T) * width_);
+    norms_[at] = memory.norm(row);
+  }
+  void moved(int32_t row, int32_t before) {
+    Head& head = heads_[size_ - 1];
+    moves_[(size_ - 1) * max_moves_ + head.moves++] = {row, before};
+  }
+
+  // Rows written in a step, in the order in which they were saved.
+  int32_t writes(int64_t step) const { return heads_[step].writes; }
+  const int32_t* rows(int64_t step) const { return rows_.get() + step * max_writes_; }
+
+  void undo_ring(Ring& ring, int64_t step) const {
+    const Move* moves = moves_.get() + step * max_moves_;
+    for (int32_t i = heads_[step].moves; i-- > 0;) ring.undo(moves[i].row, moves[i].before);
+  }
+  void undo_words(Memory<T>& memory, int64_t step) {
+    for (int32_t i = heads_[step].writes; i-- > 0;) swap_word(memory, step * max_writes_ + i);
+    memory.unmark_to(heads_[step].written_before);
+  }
+  void undo(Memory<T>& memory, Ring& ring, int64_t step) {
+    undo_ring(ring, step);
+    undo_words(memory, step);
+  }
+  void redo(Memory<T>& memory, Ring& ring, int64_t step) {
+    for (int32_t i = 0; i < heads_[step].writes; ++i) {
+      memory.mark_written(rows_[step * max_writes_ + i]);
+      swap_word(memory, step * max_writes_ + i);
+    }
+    const Move* moves = moves_.get() + step * max_moves_;
+    for (int32_t i = 0; i < heads_[step].moves; ++i) ring.move_to_back(moves[i].row);
+  }
+
+ private:
+  struct Head {
+    int32_t writes, moves, written_before;
+  };
+  struct Move {
+    int32_t row, before;
+  };
+  void swap_word(Memory<T>& memory, int64_t at) {
+    T* word = memory.word(rows_[at]);
+    T* old = words_.get() + at * width_;
+    for (int32_t j = 0; j < width_; ++j) std::swap(word[j], old[j]);
+    std::swap(memory.norm(rows_[at]), norms_[at]);
+  }
+
+  int64_t steps_, size_ = 0;
+  int32_t max_writes_, max_moves_, width_;
+  std::unique_ptr<Head[]> heads_;
+  std::unique_ptr<int32_t[]> rows_;
+  std::unique_ptr<T[]> words_;
+  std::unique_ptr<T[]> norms_;
+  std::unique_ptr<Move[]> moves_;
+};
+
+}  // namespace sparsam

@@ -1,0 +1,105 @@
+// The words of one batch element: N rows of W numbers in one buffer that is written in place.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "lazy_array.h"
+
+namespace sparsam {
+
+// Rows are padded to whole cache lines, with zeros, so that kernels need no tails.
+template <class T>
+constexpr int32_t padded_width(int32_t width) {
+  constexpr int32_t line = 64 / sizeof(T);
+  return (width + line - 1) / line * line;
+}
+
+template <class T>
+T word_norm(const T* word, int32_t width) {
+  T sum = 0;
+  for (int32_t j = 0; j < width; ++j) sum += word[j] * word[j];
+  return std::sqrt(sum);
+}
+
+// A starting memory given by the user, shared by every episode and batch element that begins from it.
+template <class T>
+struct InitialWords {
+  InitialWords(const T* words, int32_t rows, int32_t width)
+      : rows(rows),
+        width(width),
+        words(std::make_shared<SharedBase>(sizeof(T) * rows * padded_width<T>(width))),
+        norms(std::make_shared<SharedBase>(sizeof(T) * rows)) {
+    const int32_t stride = padded_width<T>(width);
+    T* out = static_cast<T*>(this->words->data());
+    T* out_norms = static_cast<T*>(norms->data());
+    for (int32_t row = 0; row < rows; ++row) {
+      std::memcpy(out + size_t(row) * stride, words + size_t(row) * width, sizeof(T) * width);
+      out_norms[row] = word_norm(words + size_t(row) * width, width);
+    }
+  }
+  const T* word(int32_t row) const {
+    return static_cast<const T*>(words->data()) + size_t(row) * padded_width<T>(width);
+  }
+  int32_t rows, width;
+  std::shared_ptr<SharedBase> words, norms;
+};
+
+template <class T>
+class Memory {
+ public:
+  Memory(int32_t rows, int32_t width, std::shared_ptr<const InitialWords<T>> initial = nullptr)
+      : rows_(rows),
+        width_(width),
+        stride_(padded_width<T>(width)),
+        initial_(std::move(initial)),
+        words_(initial_ ? LazyArray<T>(initial_->words) : LazyArray<T>(size_t(rows) * stride_)),
+        norms_(initial_ ? LazyArray<T>(initial_->norms) : LazyArray<T>(size_t(rows))),
+        written_at_(static_cast<size_t>(rows)) {}
+
+  int32_t rows() const { return rows_; }
+  int32_t width() const { return width_; }
+  int32_t stride() const { return stride_; }
+  T* word(int32_t row) { return words_.data() + size_t(row) * stride_; }
+  const T* word(int32_t row) const { return words_.data() + size_t(row) * stride_; }
+  T& norm(int32_t row) { return norms_[row]; }
+  T norm(int32_t row) const { return norms_[row]; }
+
+  // Rows that an episode has written, in the order of their first write.
+  const std::vector<int32_t>& written() const { return written_; }
+  bool is_written(int32_t row) const { return written_at_[row] != 0; }
+  void mark_written(int32_t row) {
+    if (is_written(row)) return;
+    written_.push_back(row);
+    written_at_[row] = 1;
+    while (first_blank_ < rows_ && is_written(first_blank_)) ++first_blank_;
+  }
+  // Take the latest marks back until `count` are left.
+  void unmark_to(size_t count) {
+    while (written_.size() > count) {
+      const int32_t row = written_.back();
+      written_.pop_back();
+      written_at_[row] = 0;
+      if (row < first_blank_) first_blank_ = row;
+    }
+  }
+
+  // With a starting memory every row may hold a word; without one, rows never written are all zero and alike.
+  bool has_initial() const { return initial_ != nullptr; }
+  const std::shared_ptr<const InitialWords<T>>& initial() const { return initial_; }
+  int32_t first_blank() const { return first_blank_; }
+
+ private:
+  int32_t rows_, width_, stride_;
+  std::shared_ptr<const InitialWords<T>> initial_;
+  LazyArray<T> words_;
+  LazyArray<T> norms_;
+  LazyArray<uint8_t> written_at_;
+  std::vector<int32_t> written_;
+  int32_t first_blank_ = 0;
+};
+
+}  // namespace sparsam

@@ -1,0 +1,90 @@
+// A whole sequence of SAM, forward and backward: what the kernels of each instruction set are given.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "journal.h"
+#include "timeline.h"
+
+namespace sparsam {
+
+enum class Similarity : int32_t { kCosine, kEuclidean, kDot };
+constexpr double kCosineEpsilon = 1e-6;
+
+// Letters of the paper: T steps, B batch, H hidden, N rows, W width, R heads, K reads per head.
+struct SamShape {
+  int64_t steps;
+  int32_t batch, hidden, rows, width, heads, k;
+  Similarity similarity;
+  double delta;
+
+  int32_t reads() const { return heads * k; }
+  int32_t read_width() const { return heads * width; }
+  int32_t joint() const { return hidden + read_width(); }                  // [h_t, r_t]
+  int32_t interface() const { return 2 * read_width() + 3 * heads; }       // q, a, beta, alpha, gamma
+  int32_t max_writes() const { return heads * (k + 1); }
+  int32_t max_touched() const { return heads * (2 * k + 1); }
+};
+
+// What the forward pass keeps, time first. Index 0 along T+1 is the incoming state.
+template <class T>
+struct SamTape {
+  T* gates;               // (T, B, 4H): input part and biases come in, activated i, f, g, o go out
+  T* cells;               // (T+1, B, H)
+  T* joint;               // (T+1, B, H+RW): [h, r]
+  T* interface;           // (T, B, F): activated
+  int32_t* read_rows;     // (T+1, B, R, K), -1 for none
+  T* read_weights;        // (T+1, B, R, K)
+  T* scores;              // (T, B, R, K): similarities of the rows read
+  int32_t* unused;        // (T, B, R): the rows erased; null when nobody asks
+};
+
+template <class T>
+struct SamForward {
+  SamShape shape;
+  const T* recurrent;         // (4H, H+RW): weights of [h_{t-1}, r_{t-1}]
+  const T* interface_weight;  // (F, H)
+  const T* interface_bias;    // (F)
+  const int64_t* lengths;     // (B)
+  SamTape<T> tape;
+  std::vector<Timeline<T>*> timelines;  // one per batch element, current
+  std::vector<Journal<T>*> journals;    // likewise, null where nothing is recorded
+};
+
+// A gradient with respect to the memory of one batch element: rows and their words.
+template <class T>
+struct RowGradients {
+  std::vector<int32_t> rows;
+  std::vector<T> words;  // (rows, W)
+};
+
+template <class T>
+struct SamBackward {
+  SamShape shape;
+  const T* recurrent;
+  const T* interface_weight;
+  const int64_t* lengths;
+  SamTape<T> tape;       // gates and interface are overwritten by the gradients before their activation
+  const T* d_joint;      // (T, B, H+RW), from the output layer
+  T* d_state_joint;      // (B, H+RW): of the final state in, of the incoming state out; likewise the next two
+  T* d_state_cell;       // (B, H)
+  T* d_state_weights;    // (B, R, K)
+  std::vector<RowGradients<T>> d_memory;  // (B): of the final memory in, of the starting memory out
+  std::vector<Timeline<T>*> timelines;
+  std::vector<Journal<T>*> journals;
+};
+
+// One instruction set's code. Both run batch elements in groups, shared out over `threads`.
+template <class T>
+struct SequenceKernels {
+  void (*forward)(const SamForward<T>&, int threads);
+  void (*backward)(SamBackward<T>&, int threads);
+};
+
+// The set named by SPARSAM_ISA ("baseline", "avx2", "avx512") or else the best that this processor has.
+template <class T>
+const SequenceKernels<T>& sequence_kernels();
+const char* selected_isa();
+
+}  // namespace sparsam

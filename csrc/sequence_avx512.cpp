@@ -1,0 +1,9 @@
+// The sequence kernels for avx512; CMakeLists.txt gives this file its compiler flags.
+#define SPARSAM_ISA avx512
+#define SPARSAM_VECTOR_BYTES 64
+#include "sequence_loops.h"
+
+namespace sparsam::avx512 {
+const SequenceKernels<float>& kernels_float() { return kKernels<float>; }
+const SequenceKernels<double>& kernels_double() { return kKernels<double>; }
+}  // namespace sparsam::avx512

@@ -1,0 +1,9 @@
+// The sequence kernels for baseline; CMakeLists.txt gives this file its compiler flags.
+#define SPARSAM_ISA baseline
+#define SPARSAM_VECTOR_BYTES 16
+#include "sequence_loops.h"
+
+namespace sparsam::baseline {
+const SequenceKernels<float>& kernels_float() { return kKernels<float>; }
+const SequenceKernels<double>& kernels_double() { return kKernels<double>; }
+}  // namespace sparsam::baseline
