@@ -173,6 +173,7 @@ class KDTree {
  private:
   static constexpr int32_t kBroadest = 5;  // components of largest variance, of which one is drawn
   static constexpr int32_t kSample = 48;   // words that variance and median are estimated from
+  static constexpr int32_t kAhead = 16;    // words fetched ahead while parting them
 
   static size_t at(int32_t i) { return static_cast<size_t>(i); }
   int32_t& slot(LazyArray<int32_t>& slots, int32_t row) const { return slots[at(row) * stride_ + offset_]; }
@@ -233,22 +234,27 @@ class KDTree {
 
   // A component drawn from the broadest of n <= kSample words, or kLeaf when all words are equal.
   int32_t draw_dim(const float* const* words, int32_t n) {
+    moments_.assign(2 * at(word_size_), 0.0f);
+    float* __restrict sums = moments_.data();
+    float* __restrict squares = sums + word_size_;
+    const float* __restrict origin = words[0];  // differences: equal components have a spread of exactly 0
+    for (int32_t i = 1; i < n; ++i) {
+      const float* __restrict word = words[i];
+      for (int32_t d = 0; d < word_size_; ++d) {
+        const float x = word[d] - origin[d];
+        sums[d] += x;
+        squares[d] += x * x;
+      }
+    }
     float broadest[kBroadest];
     int32_t dims[kBroadest], kept = 0;
+    const float share = 1.0f / static_cast<float>(n);
     for (int32_t d = 0; d < word_size_; ++d) {
-      float low = words[0][d], high = low, sum = 0.0f, squares = 0.0f;
-      for (int32_t i = 0; i < n; ++i) {
-        const float x = words[i][d], y = x - words[0][d];
-        low = std::min(low, x);
-        high = std::max(high, x);
-        sum += y;
-        squares += y * y;
-      }
-      const float spread = squares - sum * sum / static_cast<float>(n);
+      const float spread = squares[d] - sums[d] * sums[d] * share;
+      if (kept == kBroadest && !(spread > broadest[kBroadest - 1])) continue;
       // A word that is not finite was not announced yet (see candidate_index.h) and is no ground to split on.
-      if (!(low < high) || !(spread < std::numeric_limits<float>::infinity())) continue;
-      int32_t i = kept < kBroadest ? kept++ : kBroadest;
-      if (i == kBroadest && !(spread > broadest[--i])) continue;
+      if (!(spread > 0.0f && spread < std::numeric_limits<float>::infinity())) continue;
+      int32_t i = kept < kBroadest ? kept++ : kBroadest - 1;
       for (; i > 0 && spread > broadest[i - 1]; --i) {
         broadest[i] = broadest[i - 1];
         dims[i] = dims[i - 1];
@@ -355,6 +361,7 @@ class KDTree {
     const float split = node.split;
     int32_t below = 0;
     for (int32_t i = 0; i < n; ++i) {  // branchless: the comparison is a coin flip
+      if (i + kAhead < n) __builtin_prefetch(words + at(order[i + kAhead]) * at(word_size_) + dim);
       const int32_t here = order[i];
       const bool left = words[at(here) * at(word_size_) + at(dim)] < split;
       order[i] = order[below];
@@ -374,7 +381,8 @@ class KDTree {
   BucketPool pool_;
   int32_t used_nodes_ = 2;  // 0 is the root, 1 unused, so that pairs start at even numbers
   int32_t free_pair_ = 0;
-  std::vector<float> fetched_;
+  std::vector<float> fetched_;  // words of a leaf that is split
+  std::vector<float> moments_;
 };
 
 class KDForest final : public CandidateIndex {
@@ -490,7 +498,8 @@ class KDForest final : public CandidateIndex {
       check_absent(rows[i], contains(rows[i]));
       slots_[at(rows[i]) * at(settings_.trees)] = -1;
     }
-    std::vector<float> words(at(n) * at(word_size_));
+    LazyArray<float> words(at(n) * at(word_size_));
+    if (n >= kDense) words.expect_dense();
     std::vector<uint32_t> sketches(at(n));
     try {
       parallel_parts(n, threads, [&](int32_t begin, int32_t end) {
