@@ -52,3 +52,36 @@ def test_omniglot_table_has_a_row_per_size():
     table = omniglot.results_table({"sam": {"10": entry, "500": entry}, "dam": {"10": entry}})
     assert "| 10 | 0.900 | 0.250 (0.500, 0.100) | 0.250 (0.500, 0.100) |" in table
     assert "| 500 | 0.998 | 0.250 (0.500, 0.100) | - |" in table
+
+
+def test_babi_report_takes_the_best_by_validation(tmp_path, monkeypatch):
+    errors = {"babi-sam-0": (0.2, 0.1), "babi-sam-1": (0.1, 0.3)}  # validation, test
+    for name in errors:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "result.json").touch()
+
+    def evaluated(run, split):
+        error = errors[run.name][split == "test"]
+        return {"mean": error, "failed": 20, "tasks": {task: error for task in range(1, 21)}, "notes": []}
+
+    monkeypatch.setattr(babi, "evaluate_run", evaluated)
+    text = babi.report(tmp_path)
+    assert text == (tmp_path / "results.md").read_text()
+    assert "| mean error (%) | 30.0 | 28.0 | 5.2 |" in text
+    assert "| sam | 2 | 20.0 ± 14.1 | 20.0 ± 0.0 |" in text
+
+
+def test_omniglot_report_writes_table_and_plot(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib", reason="plots need the train extra")
+    errors = {"omniglot-sam-linear-0": (0.4, 0.1), "omniglot-sam-linear-1": (0.3, 0.2)}
+    for name in errors:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "result.json").touch()
+
+    def evaluated(run, split, sizes, episodes):
+        error = errors[run.name][split == "test"]
+        return {str(size): {"error": error, "by_presentation": [1.0, *[error] * 9]} for size in sizes}
+
+    monkeypatch.setattr(omniglot, "evaluate_run", evaluated)
+    assert "| 500 | 0.998 | 0.200 (0.200, 0.200) |" in omniglot.report(tmp_path)
+    assert (tmp_path / "characters.png").stat().st_size > 1000

@@ -78,6 +78,39 @@ def evaluate_run(
     return result
 
 
+def report(out: str | Path, sizes: Sequence[int] = SIZES, episodes: int = 8) -> str:
+    """Test the best finished run of each model under ``out`` (lowest validation error at the largest size).
+
+    Writes the table (results.md, returned) and error over the number of characters (characters.png).
+    """
+    runs: dict[str, list[Path]] = {}
+    for folder in sorted(path.parent for path in Path(out).glob("*/result.json")):
+        runs.setdefault(folder.name.removeprefix("omniglot-").rpartition("-")[0], []).append(folder)
+    best = {}
+    for model, folders in runs.items():
+        chosen = folders[0]
+        if len(folders) > 1:
+            most = (max(sizes),)
+            chosen = min(folders, key=lambda f: evaluate_run(f, "validation", most, episodes)[str(most[0])]["error"])
+        best[model] = evaluate_run(chosen, "test", sizes, episodes)
+    text = f"# Omniglot: test error by number of characters\n\n{results_table(best)}\n"
+    (Path(out) / "results.md").write_text(text)
+    _plot(best, Path(out) / "characters.png")
+    return text
+
+
+def _plot(results: dict[str, dict[str, Any]], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    for model, result in results.items():
+        axes.plot([int(size) for size in result], [entry["error"] for entry in result.values()], "o-", label=model)
+    axes.set(xlabel="characters in the episode", ylabel="error", ylim=(0, 1.02), title="Omniglot, test characters")
+    axes.legend()
+    figure.savefig(path, dpi=120)
+
+
 def results_table(results: dict[str, dict[str, Any]]) -> str:
     """:func:`evaluate_run` of several runs in Markdown: error over the number of characters."""
     sizes = list(dict.fromkeys(size for result in results.values() for size in result))
