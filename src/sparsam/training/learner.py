@@ -68,9 +68,14 @@ class Learner:
         return norm
 
     def state_dict(self) -> dict:
-        return {"optimizer": self.optimizer.state_dict(), "random": torch.get_rng_state()}
+        return {
+            "optimizer": self.optimizer.state_dict(),
+            "random": torch.get_rng_state(),
+            "errors": self.errors,
+        }
 
     def load_state_dict(self, weights: dict[str, Tensor], state: dict) -> None:
         self.model.load_state_dict(weights)
         self.optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["random"])
+        self.errors = state["errors"]

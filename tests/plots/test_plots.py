@@ -1,0 +1,98 @@
+"""Pictures from made-up runs: they exist, they say what they show, and groups are formed by seed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from sparsam.plots import curves, raster
+from sparsam.plots.report import write_report
+from sparsam.training.config import CurriculumConfig, ModelConfig, RunConfig
+from sparsam.training.folder import RunFolder
+
+
+def make_run(path: Path, config: RunConfig, errors: list[float]) -> Path:
+    RunFolder(path).create(config)
+    events = [
+        {
+            "kind": "eval",
+            "step": i,
+            "bits_per_sequence": error,
+            "loss": error / 10,
+            "level": None,
+            "seconds": i,
+            "sequences": 8 * i,
+        }
+        for i, error in enumerate(errors, 1)
+    ]
+    if config.curriculum:
+        events += [{"kind": "level", "step": i, "level": 2**i, "sequences": 8 * i, "seconds": i} for i in (2, 3)]
+    (path / "log.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events) + '{"kind": "ev')
+    return path
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    paths = []
+    for model in ("sam", "lstm"):
+        for seed in (0, 1, 2):
+            config = RunConfig(seed=seed, model=ModelConfig(model), curriculum=CurriculumConfig())
+            paths.append(make_run(tmp_path / f"{model}{seed}", config, [10.0, 5.0 + seed, 1.0 + seed]))
+    return paths
+
+
+def test_seeds_form_one_line_with_median_and_range(runs: list[Path]) -> None:
+    lines = curves.collect([RunFolder(path) for path in runs], "bits_per_sequence")
+    assert [(line.label, len(line.seeds)) for line in lines] == [("SAM", 3), ("LSTM", 3)]
+    x, middle, low, high = lines[0].spread()
+    assert x.tolist() == [8, 16, 24]
+    assert middle.tolist() == [10, 6, 2] and low.tolist() == [10, 5, 1] and high.tolist() == [10, 7, 3]
+
+
+def test_labels_name_only_what_differs() -> None:
+    configs = [RunConfig(model=ModelConfig("sam", index=index)) for index in ("linear", "kdtree")]
+    assert curves.run_labels([*configs, RunConfig(model=ModelConfig("lstm"))]) == [
+        "SAM index linear",
+        "SAM index kdtree",
+        "LSTM",
+    ]
+
+
+def test_levels_are_a_staircase(runs: list[Path]) -> None:
+    (line, *_) = curves.collect([RunFolder(runs[0])], "level", "level")
+    x, y = line.seeds[0]
+    assert np.all(np.diff(x) >= 0) and y.tolist() == [2, 2, 4, 4, 8, 8]
+
+
+def test_curves_and_report_are_written_and_self_contained(runs: list[Path], tmp_path: Path) -> None:
+    picture = curves.plot_curves(runs, tmp_path / "out" / "curves.png")
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    page = write_report(runs, tmp_path / "out" / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == 2 and "http" not in page
+    assert "SAM" in page and "LSTM" in page and "bits per sequence" in page
+
+
+def test_a_run_without_numbers_is_said(tmp_path: Path) -> None:
+    make_run(tmp_path / "run", RunConfig(), [])
+    with pytest.raises(ValueError, match="logged"):
+        curves.plot_curves([tmp_path / "run"], tmp_path / "curves.png")
+
+
+def test_raster_draws_touched_rows_only(tmp_path: Path) -> None:
+    def part(head: list[int], row: list[int]) -> SimpleNamespace:
+        count = len(head)
+        return SimpleNamespace(
+            time=torch.arange(count), head=torch.tensor(head), row=torch.tensor(row), weight=torch.full((count,), 0.5)
+        )
+
+    trace = SimpleNamespace(reads=lambda b: part([0, 1], [5, 1_999_999]), writes=lambda b: part([0, 1], [7, 5]))
+    figure = raster.draw(trace, answers=slice(1, 2))
+    assert len(figure.axes) == 2
+    assert figure.axes[0].get_ylim() == (2.5, -0.5)  # three rows of two million
+    assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["5", "7", "1,999,999"]
+    assert raster.plot_raster(trace, tmp_path / "memory.png").stat().st_size > 1000

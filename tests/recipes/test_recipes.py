@@ -1,0 +1,82 @@
+"""Every recipe constructs, and each of its kinds of run takes a step (on a small memory)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sparsam.recipes import RECIPES, Experiment, recipe
+from sparsam.recipes.experiment import reproduce, table
+from sparsam.training.config import RunConfig
+from sparsam.training.learner import Learner
+
+OWN = ("figure2", "figure3", "extrapolation", "demo")
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_constructs_complete_configs_with_unique_names(name: str) -> None:
+    experiment = recipe(name)()
+    assert experiment.name == name and experiment.runs
+    for config in experiment.runs.values():
+        assert RunConfig.from_json(config.to_json()) == config
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_each_kind_of_run_takes_one_step(name: str) -> None:
+    experiment = recipe(name)()
+    seen = set()
+    for config in experiment.runs.values():
+        kind = (config.task.name, config.model.name, config.model.index)
+        if kind in seen:
+            continue
+        seen.add(kind)
+        small = config.with_settings(["model.memory_size=64", "model.hidden_size=8", "batch_size=2"])
+        learner = Learner(small)
+        loss = learner.gradient(0, 2 if config.curriculum else None)
+        before = learner.flat.parameters.clone()
+        learner.apply(0, loss)
+        assert not before.equal(learner.flat.parameters)
+
+
+def test_the_papers_settings() -> None:
+    figure2 = recipe("figure2")()
+    assert sum("sam-linear" in name and "copy" in name for name in figure2.runs) >= 5
+    assert sum("ntm" in name and "copy" in name for name in figure2.runs) == 3
+    optimizers = {repr(config.optimizer) for config in figure2.runs.values()}
+    assert len(optimizers) == 1  # the same for all models
+    figure3 = recipe("figure3")()
+    sizes = {config.model.name: config.model.memory_size for config in figure3.runs.values()}
+    assert sizes == {"sam": 2_000_000, "ntm": 64, "dam": 64}
+
+
+def test_a_wrong_name_suggests_the_right_one() -> None:
+    with pytest.raises(ValueError, match="did you mean 'figure2'"):
+        recipe("figure22")
+    assert set(OWN) <= set(RECIPES)
+
+
+def test_reproduce_runs_what_is_left_and_writes_table_json_and_plot(tmp_path: Path) -> None:
+    base = RunConfig().with_settings(
+        [
+            "model.name=lstm",
+            "model.hidden_size=8",
+            "steps=6",
+            "eval_every=3",
+            "eval_batches=1",
+            "eval_batch_size=2",
+            "tensorboard=false",
+            "task.settings.max_size=3",
+        ]
+    )
+    runs = {f"copy-lstm-{seed}": base.with_settings([f"seed={seed}"]) for seed in (0, 1)}
+    experiment = Experiment("tiny", "A tiny experiment", runs, solved=1000.0, test_sizes=(2, 4))
+    said: list[str] = []
+    rows = reproduce(experiment, tmp_path, said.append, quiet=True)
+    assert len(rows) == 2 and rows[0]["solved_at"] == 24 and rows[0]["tests"]["4"]["chance"] == 12
+    assert json.loads((tmp_path / "summary.json").read_text())["rows"] == rows
+    assert (tmp_path / "copy.png").exists() and "at 4" in (tmp_path / "summary.md").read_text()
+    assert table(rows).count("\n") == 3
+    reproduce(experiment, tmp_path, said.append, quiet=True)
+    assert len(said) == 2  # nothing was run twice
