@@ -10,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-#include "ann_lazy_array.h"
+#include "ann_zero_pages.h"
 #include "candidate_index.h"
 
 namespace sparsam {
@@ -90,7 +90,7 @@ class BucketPool {
   }
 
  private:
-  LazyArray<Bucket> blocks_;
+  ZeroPages<Bucket> blocks_;
   int32_t first_ = 0;
   int32_t used_ = 0;
   int32_t free_ = 0;
@@ -161,7 +161,8 @@ inline CandidateIndex::Scratch::Found* scan_chain(const BucketPool& pool, int32_
   return found;
 }
 
-// The `limit` distinct rows of least distance among the first n found, nearest first: a counting sort, then a small set against repeats.
+// The `limit` distinct rows of least distance among the first n found, nearest first: a counting sort, then a small
+// set against repeats.
 inline int32_t propose_nearest(CandidateIndex::Scratch& scratch, size_t n, int32_t limit, int32_t* out) {
   constexpr int32_t kDistances = 64;
   const CandidateIndex::Scratch::Found* found = scratch.found.data();

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ann_lazy_array.h"
+#include "ann_zero_pages.h"
 #include "candidate_index.h"
 
 namespace sparsam {
@@ -145,7 +145,7 @@ class OverlayIndex final : public CandidateIndex {
 
   std::shared_ptr<const CandidateIndex> base_;
   std::unique_ptr<CandidateIndex> own_;
-  LazyArray<uint64_t> hidden_;
+  ZeroPages<uint64_t> hidden_;
   int32_t hidden_count_ = 0;
   bool detached_ = false;
 };

@@ -9,7 +9,7 @@
 
 namespace sparsam {
 
-// Calls work(begin, end) on even parts of [0, n), one per thread; an exception of the earliest part is thrown again here.
+// Calls work(begin, end) on even parts of [0, n), one per thread; the exception of the earliest part is thrown again.
 template <class Work>
 void parallel_parts(int32_t n, int threads, const Work& work) {
   const int parts = std::max(1, std::min<int>(threads, n));

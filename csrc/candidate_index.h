@@ -72,7 +72,8 @@ class CandidateIndex {
   virtual int32_t size() const = 0;
   virtual void clear() = 0;
 
-  // Distinct indexed rows, likeliest first, at most max_candidates() of them; all rows when there are no more than that.
+  // Distinct indexed rows, likeliest first, at most max_candidates() of them; all rows when there are no more.
+  // There may be fewer although more are indexed, never none unless the index is empty.
   virtual int32_t max_candidates() const = 0;
   virtual int32_t query(const float* query, Scratch& scratch, int32_t* out) const = 0;
   // All indexed rows, in no particular order.
@@ -113,7 +114,8 @@ class CandidateIndex {
 
   void check_row(int32_t row) const {
     if (row < 0 || row >= capacity_)
-      throw std::invalid_argument("row must be in 0.." + std::to_string(capacity_ - 1) + ", got " + std::to_string(row));
+      throw std::invalid_argument("row must be in 0.." + std::to_string(capacity_ - 1) + ", got " +
+                                  std::to_string(row));
   }
 
   static void check_absent(int32_t row, bool present) {

@@ -16,8 +16,8 @@
 #include <limits>
 
 #include "ann_bucket.h"
-#include "ann_heap.h"
 #include "ann_parallel.h"
+#include "ann_probe_order.h"
 #include "ann_projection.h"
 
 namespace sparsam {
@@ -33,16 +33,16 @@ struct LSHSettings {
 class LSH final : public CandidateIndex {
  public:
   static constexpr int32_t kLoad = 4;       // words per bucket
-  static constexpr int32_t kMaxTables = 32;
-  static constexpr int32_t kMaxBits = 24;
+  static constexpr int32_t kMaxTables = ProbeOrder::kMaxTables;
+  static constexpr int32_t kMaxBits = ProbeOrder::kMaxBits;
   static constexpr int32_t kPatience = 4;   // times `probes` buckets are read when the likely ones are empty
 
   LSH(int32_t capacity, int32_t word_size, const LSHSettings& settings, const WordSource* source = nullptr)
       : CandidateIndex(capacity, word_size), settings_(checked(settings, capacity)) {
     source_ = source;
     projection_ = Projection(word_size, kSketchBits + settings_.tables * settings_.bits, settings_.seed);
-    occupied_ = LazyArray<uint64_t>((size_t{1} << settings_.bits) / 64 + 1);
-    records_ = LazyArray<Record>(static_cast<size_t>(capacity) * tables());
+    occupied_ = ZeroPages<uint64_t>((size_t{1} << settings_.bits) / 64 + 1);
+    records_ = ZeroPages<Record>(static_cast<size_t>(capacity) * tables());
     for (int32_t t = 0; t < settings_.tables; ++t) pools_.emplace_back(1 << settings_.bits, capacity + 2);
   }
 
@@ -106,8 +106,7 @@ class LSH final : public CandidateIndex {
     occupied_.reset();
     for (BucketPool& pool : pools_) pool.reset();
     size_ = 0;
-    level_ = 0;
-    split_ = 0;
+    directory_ = {};
     insertions_ = 0;
   }
 
@@ -123,7 +122,7 @@ class LSH final : public CandidateIndex {
     float* projections = scratch.numbers.data();
     projection_.project(query, projections);
     const uint32_t sketch = Projection::signs(projections, kSketchBits);
-    ProbeOrder order(*this, projections, scratch.heap);
+    ProbeOrder order(directory_, settings_.tables, settings_.bits, projections + kSketchBits, scratch.heap);
     scratch.visits.resize(at(settings_.probes));
     size_t found = 0;
     for (int32_t turn = 0; turn < kPatience && found < at(settings_.checks); ++turn) {
@@ -187,8 +186,7 @@ class LSH final : public CandidateIndex {
     for (size_t t = 0; t < tables(); ++t) copy->pools_[t].copy_from(pools_[t], bucket_count());
     std::memcpy(copy->occupied_.data(), occupied_.data(), (at(bucket_count()) / 64 + 1) * sizeof(uint64_t));
     copy->size_ = size_;
-    copy->level_ = level_;
-    copy->split_ = split_;
+    copy->directory_ = directory_;
     copy->insertions_ = insertions_;
     copy->rebuilds_ = rebuilds_;
     return copy;
@@ -217,71 +215,6 @@ class LSH final : public CandidateIndex {
     int32_t slot;
   };
 
-  // Buckets of all tables in order of likelihood: of the subsets of a key's bits, those with the least sum of squared
-  // margins first. Each subset but the empty one is reached once, by moving its last bit on or by adding the next bit.
-  class ProbeOrder {
-   public:
-    ProbeOrder(const LSH& index, const float* projections, std::vector<Branch>& heap)
-        : index_(index), heap_(heap), bits_(index.level_ + (index.split_ > 0)) {
-      heap_.clear();
-      for (int32_t t = 0; t < index.settings_.tables; ++t) {
-        keys_[t] = index.key(projections, t);
-        sort_margins(t, projections + kSketchBits + t * index.settings_.bits);
-      }
-    }
-
-    bool next(Scratch::Visit& visit) {
-      if (started_ < index_.settings_.tables) {  // the buckets of the query itself
-        const int32_t t = started_++;
-        if (bits_ > 0) heap_push(heap_, {cost_[t][0], 1 << bit_[t][0], t});
-        visit = {index_.bucket_of(keys_[t]), t, 0};
-        return true;
-      }
-      while (!heap_.empty()) {
-        const Branch best = heap_.front();
-        const int32_t t = best.tag % kMaxTables, last = best.tag / kMaxTables;
-        if (last + 1 < sorted_) {
-          const int32_t next_bit = 1 << bit_[t][last + 1];
-          heap_replace_top(heap_, {best.key - cost_[t][last] + cost_[t][last + 1],
-                         (best.where & ~(1 << bit_[t][last])) | next_bit, best.tag + kMaxTables});
-          heap_push(heap_, {best.key + cost_[t][last + 1], best.where | next_bit, best.tag + kMaxTables});
-        } else {
-          heap_pop(heap_);
-        }
-        const uint32_t probed = keys_[t] ^ static_cast<uint32_t>(best.where);
-        // Flipping the newest bit leads nowhere new while that bucket is not split.
-        if ((best.where >> index_.level_) != 0 && !index_.is_split(probed)) continue;
-        visit = {index_.bucket_of(probed), t, std::popcount(static_cast<uint32_t>(best.where))};
-        return true;
-      }
-      return false;
-    }
-
-   private:
-    void sort_margins(int32_t t, const float* margins) {
-      sorted_ = 0;
-      for (int32_t j = 0; j < bits_; ++j) {
-        const float cost = margins[j] * margins[j];
-        int32_t i = sorted_++;
-        for (; i > 0 && cost_[t][i - 1] > cost; --i) {
-          cost_[t][i] = cost_[t][i - 1];
-          bit_[t][i] = bit_[t][i - 1];
-        }
-        cost_[t][i] = cost;
-        bit_[t][i] = static_cast<int8_t>(j);
-      }
-    }
-
-    const LSH& index_;
-    std::vector<Branch>& heap_;
-    int32_t bits_;         // of a key, in use
-    int32_t sorted_ = 0;   // how many of them are in order of margin
-    int32_t started_ = 0;  // tables begun
-    uint32_t keys_[kMaxTables];
-    float cost_[kMaxTables][kMaxBits + 1];
-    int8_t bit_[kMaxTables][kMaxBits + 1];
-  };
-
   static size_t at(int32_t i) { return static_cast<size_t>(i); }
   size_t tables() const { return at(settings_.tables); }
   Record& record(int32_t row, int32_t table) { return records_[at(row) * tables() + at(table)]; }
@@ -304,13 +237,8 @@ class LSH final : public CandidateIndex {
     return s;
   }
 
-  // Linear hashing: 2^level buckets, of which the first `split` are split by one more bit.
-  int32_t bucket_count() const { return (1 << level_) + split_; }
-  bool is_split(uint32_t key) const { return static_cast<int32_t>(key & ((1u << level_) - 1)) < split_; }
-  int32_t bucket_of(uint32_t key) const {
-    const uint32_t mask = (is_split(key) ? 2u << level_ : 1u << level_) - 1;
-    return static_cast<int32_t>(key & mask);
-  }
+  int32_t bucket_count() const { return directory_.count(); }
+  int32_t bucket_of(uint32_t key) const { return directory_.bucket_of(key); }
 
   uint32_t key(const float* projections, int32_t table) const {
     return Projection::signs(projections + kSketchBits + table * settings_.bits, settings_.bits);
@@ -364,14 +292,14 @@ class LSH final : public CandidateIndex {
 
   // Splits the next bucket of every table by the next bit of the keys.
   void grow() {
-    const int32_t from = split_, to = (1 << level_) + split_;
+    const int32_t from = directory_.split, to = bucket_count();
     for (int32_t t = 0; t < settings_.tables; ++t) {
       BucketPool& pool = pools_[at(t)];
       for (int32_t block = from, next = 0, i = 0; i == 0 || block != 0; block = next, ++i) {
         next = pool[block].next;
         for (int32_t e = 0; e < kBucketEntries; ++e) {
           const int32_t row = pool[block].row_plus_one[e] - 1;
-          if (row < 0 || (record(row, t).key >> level_ & 1) == 0) continue;
+          if (row < 0 || (record(row, t).key >> directory_.level & 1) == 0) continue;
           pool[block].row_plus_one[e] = 0;
           record(row, t).slot = chain_insert(pool, to, row, pool[block].sketch[e]);
         }
@@ -380,11 +308,8 @@ class LSH final : public CandidateIndex {
     }
     note_occupied(from);
     note_occupied(to);
-    if (++split_ == 1 << level_) {
-      ++level_;
-      split_ = 0;
-      if (bucket_count() * kLoad == kDense) expect_dense();
-    }
+    directory_.resize(to + 1);
+    if (bucket_count() * kLoad == kDense) expect_dense();
   }
 
   void expect_dense() {
@@ -412,8 +337,7 @@ class LSH final : public CandidateIndex {
   void fill(const int32_t* rows, const uint32_t* sketches, int32_t n, int threads) {
     size_ = n;
     const int32_t wanted = std::max(1, std::min((n + kLoad - 1) / kLoad, 1 << settings_.bits));
-    level_ = std::bit_width(static_cast<uint32_t>(wanted)) - 1;
-    split_ = wanted - (1 << level_);
+    directory_.resize(wanted);
     if (n >= kDense) expect_dense();
     constexpr int32_t kAhead = 16;
     parallel_parts(settings_.tables, threads, [&](int32_t begin, int32_t end) {
@@ -442,12 +366,11 @@ class LSH final : public CandidateIndex {
 
   LSHSettings settings_;
   Projection projection_;
-  LazyArray<Record> records_;
-  LazyArray<uint64_t> occupied_;  // a bit for each bucket of the first table that holds words
+  ZeroPages<Record> records_;
+  ZeroPages<uint64_t> occupied_;  // a bit for each bucket of the first table that holds words
   std::vector<BucketPool> pools_;
   int32_t size_ = 0;
-  int32_t level_ = 0;
-  int32_t split_ = 0;
+  LinearDirectory directory_;
 };
 
 }  // namespace sparsam

@@ -50,8 +50,8 @@ void draw_unit(std::mt19937& random, float* out, int32_t width) {
   for (int32_t i = 0; i < width; ++i) out[i] /= static_cast<float>(std::sqrt(square));
 }
 
-using Make = std::function<std::unique_ptr<CandidateIndex>(int32_t capacity, int32_t width, const WordSource*, int32_t checks,
-                                                           uint64_t seed)>;
+using Make = std::function<std::unique_ptr<CandidateIndex>(int32_t capacity, int32_t width, const WordSource*,
+                                                           int32_t checks, uint64_t seed)>;
 
 std::unique_ptr<CandidateIndex> make_forest(int32_t capacity, int32_t width, const WordSource* source, int32_t checks,
                                             uint64_t seed) {
@@ -152,7 +152,7 @@ double recall(const CandidateIndex& index, Words& words, const std::vector<int32
   for (int i = 0; i < queries; ++i) {
     const int32_t row = rows[random() % rows.size()];
     draw_unit(random, query.data(), words.width);
-    for (int32_t d = 0; d < words.width; ++d) query[static_cast<size_t>(d)] = 0.3f * query[static_cast<size_t>(d)] + words.at(row)[d];
+    for (int32_t d = 0; d < words.width; ++d) query.data()[d] = 0.3f * query.data()[d] + words.at(row)[d];
     const std::vector<int32_t> proposed = ask(index, query.data());
     hits += std::count(proposed.begin(), proposed.end(), row) > 0;
   }
@@ -182,8 +182,9 @@ void test_recall(const char* name, const Make& make, double bound) {
   std::vector<int32_t> few;
   for (int32_t row : rows) (row % 40 == 0 ? few.push_back(row) : built->remove(row));
   const double shrunk = recall(*built, words, few, random);
-  std::printf("%-8s recall at 20,000 words: built %.3f, grown %.3f, half changed %.3f; cut down to 500: %.3f (bound %.2f)\n",
-              name, at_once, one_by_one, changed, shrunk, bound);
+  // measured: 0.998, 0.996, 0.997, 1.000 (kdtree) and 0.998, 0.997, 0.998, 0.999 (lsh)
+  std::printf("%-8s recall: built %.3f, grown %.3f, half changed %.3f, cut down to 500 %.3f (bound %.2f)\n", name,
+              at_once, one_by_one, changed, shrunk, bound);
   CHECK(std::min({at_once, one_by_one, changed, shrunk}) >= bound);
 }
 
@@ -196,7 +197,8 @@ void test_determinism(const Make& make) {
     draw_unit(random, words.at(row), width);
     rows.push_back(row);
   }
-  auto first = make(2 * n, width, &words, 16, 7), second = make(2 * n, width, &words, 16, 7), other = make(2 * n, width, &words, 16, 8);
+  auto first = make(2 * n, width, &words, 16, 7), second = make(2 * n, width, &words, 16, 7);
+  auto other = make(2 * n, width, &words, 16, 8);
   first->build(rows.data(), n, 1);
   second->build(rows.data(), n, 3);
   other->build(rows.data(), n, 1);
@@ -266,7 +268,7 @@ void test_equal_words(const Make& make) {
   for (int32_t row = n - 101; row >= 0; --row) index->remove(row);
   CHECK(index->size() == 0);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  CHECK(seconds < 20.0);  // measured 0.1 s; one O(N) operation per word would take minutes
+  CHECK(seconds < 20.0);  // measured 0.1 s, 2 s with sanitizers; one O(N) operation per word would take minutes
 }
 
 void test_refusals(const Make& make) {
@@ -332,7 +334,8 @@ void test_overlay_shares_its_base() {
   }
   for (int32_t row = n - 500; row < n; ++row) one.insert(row, mine.at(row));
   CHECK(one.size() == n - 100 && untouched.size() == n - 500 && base->size() == n - 500);
-  CHECK(!one.contains(3) && one.contains(4) && one.contains(n - 1) && untouched.contains(3) && !untouched.contains(n - 1));
+  CHECK(!one.contains(3) && one.contains(4) && one.contains(n - 1));
+  CHECK(untouched.contains(3) && !untouched.contains(n - 1));
   for (int32_t row : {1, 4, 1000, n - 1}) {
     const auto proposed = ask(one, mine.at(row));
     CHECK(std::count(proposed.begin(), proposed.end(), row) == 1);

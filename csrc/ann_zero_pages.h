@@ -1,4 +1,4 @@
-// A fixed array of zero bytes that takes memory only where it is written: address space for a million rows, pages for few.
+// A fixed array of zero bytes that takes memory only where it is written, and can ask for large pages once it is full.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@
 namespace sparsam {
 
 template <class T>
-class LazyArray {
+class ZeroPages {
   static_assert(std::is_trivially_copyable_v<T>, "zero bytes must be a valid element");
 
  public:
-  LazyArray() = default;
-  explicit LazyArray(size_t count) : count_(count) {
+  ZeroPages() = default;
+  explicit ZeroPages(size_t count) : count_(count) {
     if (count == 0) return;
 #if defined(__linux__)
     void* pages = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -33,15 +33,15 @@ class LazyArray {
     data_ = reinterpret_cast<T*>((address + alignof(T) - 1) / alignof(T) * alignof(T));
 #endif
   }
-  ~LazyArray() {
+  ~ZeroPages() {
 #if defined(__linux__)
     if (data_ != nullptr) munmap(data_, bytes());
 #else
     std::free(raw_);
 #endif
   }
-  LazyArray(LazyArray&& other) noexcept { swap(other); }
-  LazyArray& operator=(LazyArray&& other) noexcept {
+  ZeroPages(ZeroPages&& other) noexcept { swap(other); }
+  ZeroPages& operator=(ZeroPages&& other) noexcept {
     swap(other);
     return *this;
   }
@@ -60,11 +60,11 @@ class LazyArray {
   }
 
   // Back to zero bytes and no pages.
-  void reset() { *this = LazyArray(count_); }
+  void reset() { *this = ZeroPages(count_); }
 
  private:
   size_t bytes() const { return count_ * sizeof(T); }
-  void swap(LazyArray& other) {
+  void swap(ZeroPages& other) {
     std::swap(data_, other.data_);
     std::swap(count_, other.count_);
 #if !defined(__linux__)
