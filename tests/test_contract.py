@@ -333,7 +333,9 @@ def test_gradcheck_initial_state(case):
     _, state = model(inputs(3, 2), start(case, model, 2))
     state = state.detach()
     names = [name for name, v in state.values() if isinstance(v, torch.Tensor) and v.is_floating_point()]
-    values = [dict(state.values())[name].clone().requires_grad_(name != "usage" or case.name != "dam") for name in names]
+    values = [
+        dict(state.values())[name].clone().requires_grad_(name != "usage" or case.name != "dam") for name in names
+    ]
 
     def run(*values):
         y, end = model(inputs(3, 2, seed=6), dataclasses.replace(state.clone(), **dict(zip(names, values))))
