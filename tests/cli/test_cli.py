@@ -56,7 +56,7 @@ def test_train_eval_plot_resume(capsys: pytest.CaptureFixture[str]) -> None:
         (["train", "copy", "--steps", "0"], "steps must be at least 1"),
         (["train", "--resume", "nowhere"], "nowhere holds no run"),
         (["train"], "name a task"),
-        (["train", "copy", "--steps", "many"], "many"),
+        (["train", "copy", "--steps", "many"], "--steps"),
         (["eval", "nowhere"], "nowhere"),
         (["plot", "nowhere"], "nowhere"),
         (["reproduce", "figure22"], "did you mean 'figure2'"),
