@@ -1,8 +1,10 @@
 // The K words most similar to each query, by looking at every word that could be one of them.
 #pragma once
 
-#include <cmath>
+#include <algorithm>
+#include <bit>
 #include <limits>
+#include <vector>
 
 #include "memory.h"
 #include "sequence.h"
@@ -10,27 +12,12 @@
 
 namespace sparsam::SPARSAM_ISA {
 
-// d(q, m) of eq. content_based_read. Widths are padded with zeros.
-template <class T>
-inline T similarity(Similarity kind, const T* query, T query_norm, const T* word, T word_norm, int width) {
-  if (kind == Similarity::kEuclidean) {
-    Vec<T> s{};
-    for (int j = 0; j < width; j += kLanes<T>) {
-      const Vec<T> d = load(query + j) - load(word + j);
-      s += d * d;
-    }
-    return -sum<T>(s);
-  }
-  const T product = dot(query, word, width);
-  return kind == Similarity::kDot ? product : product / (query_norm * word_norm + T(kCosineEpsilon));
-}
-
 // The best K rows seen so far, best first; ties go to the lowest row.
 template <class T>
 class Best {
  public:
   Best(int k, int32_t* rows, T* scores) : k_(k), rows_(rows), scores_(scores) {}
-  bool would_take(T score) const { return count_ < k_ || score >= scores_[k_ - 1]; }
+  T worst() const { return worst_; }  // no lower score is taken
   void offer(T score, int32_t row) {
     if (count_ == k_) {
       if (!before(score, row, k_ - 1)) return;
@@ -44,6 +31,7 @@ class Best {
     }
     rows_[at] = row;
     scores_[at] = score;
+    if (count_ == k_) worst_ = scores_[k_ - 1];
   }
 
  private:
@@ -51,36 +39,96 @@ class Best {
     return score > scores_[at] || (score == scores_[at] && row < rows_[at]);
   }
   int k_, count_ = 0;
+  T worst_ = -std::numeric_limits<T>::infinity();
   int32_t* rows_;
   T* scores_;
+};
+
+// Scores a block of rows, as many as a vector has lanes, for one query after the other.
+template <class T>
+class RowBlock {
+ public:
+  static constexpr int kRows = kLanes<T>;
+
+  RowBlock(const Memory<T>& memory, const int32_t* rows, int count) : width_(memory.stride()) {
+    T norms[kRows];
+    for (int i = 0; i < kRows; ++i) {  // a short block repeats its first row
+      const int32_t row = rows[i < count ? i : 0];
+      words_[i] = memory.word(row);
+      norms[i] = memory.norm(row);
+    }
+    norms_ = load(norms);
+  }
+
+  Vec<T> scores(Similarity kind, const T* query, T query_norm) const {
+    Vec<T> partial[kRows] = {};
+    if (kind == Similarity::kEuclidean) {
+      for (int j = 0; j < width_; j += kLanes<T>) {
+        const Vec<T> q = load(query + j);
+#pragma GCC unroll 16
+        for (int i = 0; i < kRows; ++i) {
+          const Vec<T> d = q - load(words_[i] + j);
+          partial[i] += d * d;
+        }
+      }
+      return -sums<T>(partial);
+    }
+    for (int j = 0; j < width_; j += kLanes<T>) {
+      const Vec<T> q = load(query + j);
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) partial[i] += q * load(words_[i] + j);
+    }
+    const Vec<T> products = sums<T>(partial);
+    if (kind == Similarity::kDot) return products;
+    return products / (norms_ * splat(query_norm) + splat<T>(T(kCosineEpsilon)));
+  }
+
+ private:
+  int width_;
+  const T* words_[kRows];
+  Vec<T> norms_;
 };
 
 // Queries are (R, stride); rows and scores come out as (R, K). Words never written are all zero and alike, so the first
 // K of them by row number stand for all.
 template <class T>
 void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, const T* norms, int heads, int k,
-                  int32_t* rows, T* scores) {
+                  int32_t* rows, T* scores, std::vector<Best<T>>& best) {
+  constexpr int L = RowBlock<T>::kRows;
   const int width = memory.stride();
-  for (int h = 0; h < heads; ++h) {
-    const T* query = queries + h * width;
-    const T norm = norms[h];
-    Best<T> best(k, rows + h * k, scores + h * k);
-    auto consider = [&](int32_t row) {
-      const T score = similarity(kind, query, norm, memory.word(row), memory.norm(row), width);
-      if (best.would_take(score)) best.offer(score, row);
-    };
-    if (memory.has_initial()) {
-      for (int32_t row = 0; row < memory.rows(); ++row) consider(row);
-      continue;
-    }
-    for (const int32_t row : memory.written()) consider(row);
-    const T blank = kind == Similarity::kEuclidean ? -dot(query, query, width) : T(0);
-    int32_t row = memory.first_blank();
-    for (int found = 0; found < k && row < memory.rows(); ++row)
-      if (!memory.is_written(row)) {
-        best.offer(blank, row);
-        ++found;
+  best.clear();
+  for (int h = 0; h < heads; ++h) best.emplace_back(k, rows + h * k, scores + h * k);
+  auto consider = [&](const int32_t* some, int count) {
+    const RowBlock<T> block(memory, some, count);
+    for (int h = 0; h < heads; ++h) {
+      const Vec<T> found = block.scores(kind, queries + h * width, norms[h]);
+      uint32_t left = at_least<T>(found, splat(best[h].worst())) & ((1u << count) - 1);
+      for (; left != 0; left &= left - 1) {
+        const int i = std::countr_zero(left);
+        best[h].offer(found[i], some[i]);
       }
+    }
+  };
+  if (memory.has_initial()) {
+    int32_t some[L];
+    for (int32_t row = 0; row < memory.rows(); row += L) {
+      const int count = std::min(L, memory.rows() - row);
+      for (int i = 0; i < count; ++i) some[i] = row + i;
+      consider(some, count);
+    }
+    return;
+  }
+  const std::vector<int32_t>& written = memory.written();
+  for (size_t end = written.size(); end > 0; end -= std::min<size_t>(L, end))
+    consider(written.data() + (end - std::min<size_t>(L, end)), int(std::min<size_t>(L, end)));
+  int32_t row = memory.first_blank();
+  for (int found = 0; found < k && row < memory.rows(); ++row) {
+    if (memory.is_written(row)) continue;
+    ++found;
+    for (int h = 0; h < heads; ++h) {
+      const T* query = queries + h * width;  // summed as in a block, so that a blank word ties with an erased one
+      best[h].offer(kind == Similarity::kEuclidean ? -dot(query, query, width) : T(0), row);
+    }
   }
 }
 

@@ -16,6 +16,7 @@ using GompParallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
 GompParallel gomp_parallel = nullptr;
 
 struct Job {
+  Job(const std::function<void(int)>& task, int count) : task(task), count(count) {}
   const std::function<void(int)>& task;
   int count;
   std::atomic<int> next{0};
@@ -46,7 +47,7 @@ bool use_openmp_runtime(const std::string& path) {
 }
 
 void run_parallel(int threads, const std::function<void(int)>& task) {
-  Job job{task, threads};
+  Job job(task, threads);
   if (threads <= 1) {
     job.work();
   } else if (gomp_parallel != nullptr) {

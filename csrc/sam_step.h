@@ -93,7 +93,7 @@ class SamStep {
     if (journal) journal->begin_step(memory);
     write(memory, journal, ask, previous_rows, previous_weights);
     for (int h = 0; h < s_.heads; ++h) norms_[h] = std::sqrt(dot(query(h), query(h), stride_));
-    exact_search(memory, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, read_rows, scores);
+    exact_search(memory, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, read_rows, scores, best_);
     weigh(ask, scores, read_weights);
     gather(memory, read_rows, read_weights, read);
     touch(timeline.ring, journal, read_rows, read_weights);
@@ -145,7 +145,7 @@ class SamStep {
       const T x = ask.strength[h];
       ask.strength[h] = 1 + std::max(x, T(0)) + std::log1p(std::exp(-std::abs(x)));
     }
-    for_each_vector<T>(2 * s_.heads, [&](int i, int n) {
+    for_each_vector<T>(2 * s_.heads, [&](int i, auto n) __attribute__((always_inline)) {
       store_some<T>(ask.write_gate + i, sigmoid<T>(load_some(ask.write_gate + i, n)), n);
     });
   }
@@ -193,7 +193,7 @@ class SamStep {
       T* weight = weights + h * s_.k;
       const T top = *std::max_element(score, score + s_.k);
       T total = 0;
-      for_each_vector<T>(s_.k, [&](int i, int n) {
+      for_each_vector<T>(s_.k, [&](int i, auto n) __attribute__((always_inline)) {
         const Vec<T> e = exponential<T>((load_some(score + i, n) - splat(top)) * splat(ask.strength[h]));
         store_some<T>(weight + i, e, n);
       });
@@ -305,6 +305,7 @@ class SamStep {
   std::vector<int32_t> unused_, accessed_;
   Aligned<T> query_, add_, read_, d_query_, d_add_;
   std::vector<T> norms_, d_scores_;
+  std::vector<Best<T>> best_;
 };
 
 }  // namespace sparsam::SPARSAM_ISA

@@ -17,7 +17,7 @@ namespace sparsam::SPARSAM_ISA {
 // c_t = f c_{t-1} + i g, h_t = o tanh(c_t); gates (4H) are activated in place.
 template <class T>
 void lstm_forward(int hidden, T* gates, const T* cell_before, T* cell, T* h) {
-  for_each_vector<T>(hidden, [&](int j, int n) {
+  for_each_vector<T>(hidden, [&](int j, auto n) __attribute__((always_inline)) {
     const Vec<T> i = sigmoid<T>(load_some(gates + j, n)), f = sigmoid<T>(load_some(gates + hidden + j, n));
     const Vec<T> g = hyperbolic_tangent<T>(load_some(gates + 2 * hidden + j, n));
     const Vec<T> o = sigmoid<T>(load_some(gates + 3 * hidden + j, n));
@@ -35,7 +35,7 @@ void lstm_forward(int hidden, T* gates, const T* cell_before, T* cell, T* h) {
 template <class T>
 void lstm_backward(int hidden, T* gates, const T* cell_before, const T* cell, const T* d_h, T* d_cell) {
   const Vec<T> one = splat<T>(1);
-  for_each_vector<T>(hidden, [&](int j, int n) {
+  for_each_vector<T>(hidden, [&](int j, auto n) __attribute__((always_inline)) {
     const Vec<T> i = load_some(gates + j, n), f = load_some(gates + hidden + j, n);
     const Vec<T> g = load_some(gates + 2 * hidden + j, n), o = load_some(gates + 3 * hidden + j, n);
     const Vec<T> tanh_c = hyperbolic_tangent<T>(load_some(cell + j, n)), dh = load_some(d_h + j, n);

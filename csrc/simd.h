@@ -4,6 +4,12 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+#include <utility>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #ifndef SPARSAM_ISA
 #error "define SPARSAM_ISA (the namespace) and SPARSAM_VECTOR_BYTES before including simd.h"
@@ -61,14 +67,36 @@ inline void store_some(T* p, Vec<T> v, int n) {
   std::memcpy(p, &v, sizeof(T) * n);
 }
 
-template <class T>
+// Lane i of the result is a[i] + a[i ^ d] where bit d of i is clear, and b[i] + b[i ^ d] where it is set.
+template <class T, int d, int... i>
+inline Vec<T> fold_lanes(Vec<T> a, Vec<T> b, std::integer_sequence<int, i...>) {
+  constexpr int L = kLanes<T>;
+  return __builtin_shufflevector(a, b, (i & d ? i + L : i)...) +
+         __builtin_shufflevector(a, b, (i & d ? (i ^ d) + L : i ^ d)...);
+}
+template <class T, int d>
+inline Vec<T> fold(Vec<T> a, Vec<T> b) {
+  return fold_lanes<T, d>(a, b, std::make_integer_sequence<int, kLanes<T>>{});
+}
+
+// The sums of as many vectors as there are lanes, sum i in lane i. The vectors are used up.
+template <class T, int d = kLanes<T> / 2>
+inline Vec<T> sums(Vec<T>* v) {
+#pragma GCC unroll 8
+  for (int j = 0; j < d; ++j) v[j] = fold<T, d>(v[j], v[j + d]);
+  if constexpr (d == 1)
+    return v[0];
+  else
+    return sums<T, d / 2>(v);
+}
+
+template <class T, int d = kLanes<T> / 2>
 inline T sum(Vec<T> v) {
-  // Halve until one lane is left; written over an array that the compiler keeps in registers.
-  T lane[kLanes<T>];
-  std::memcpy(lane, &v, sizeof(v));
-  for (int n = kLanes<T> / 2; n > 0; n /= 2)
-    for (int i = 0; i < n; ++i) lane[i] += lane[i + n];
-  return lane[0];
+  v = fold<T, d>(v, v);
+  if constexpr (d == 1)
+    return v[0];
+  else
+    return sum<T, d / 2>(v);
 }
 
 template <class T>
@@ -129,12 +157,33 @@ inline Vec<T> hyperbolic_tangent(Vec<T> x) {
   return m / (m + splat<T>(2));
 }
 
-// f over n numbers, in whole vectors and one partial one.
+// f over n numbers, in whole vectors and one partial one. `f` takes the offset and a number of lanes; mark it inline, so
+// that the number is a constant in the loop.
 template <class T, class F>
 inline void for_each_vector(int n, F&& f) {
   int i = 0;
-  for (; i + kLanes<T> <= n; i += kLanes<T>) f(i, kLanes<T>);
+  for (; i + kLanes<T> <= n; i += kLanes<T>) f(i, std::integral_constant<int, kLanes<T>>{});
   if (i < n) f(i, n - i);
+}
+
+// Bit i is set where lane i of a is at least lane i of b.
+template <class T>
+inline uint32_t at_least(Vec<T> a, Vec<T> b) {
+#if SPARSAM_VECTOR_BYTES == 64
+  if constexpr (sizeof(T) == 4)
+    return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ);
+  else
+    return _mm512_cmp_pd_mask(a, b, _CMP_GE_OQ);
+#elif SPARSAM_VECTOR_BYTES == 32
+  if constexpr (sizeof(T) == 4)
+    return static_cast<uint32_t>(_mm256_movemask_ps((__m256)(a >= b)));
+  else
+    return static_cast<uint32_t>(_mm256_movemask_pd((__m256d)(a >= b)));
+#else
+  uint32_t bits = 0;
+  for (int i = 0; i < kLanes<T>; ++i) bits |= uint32_t(a[i] >= b[i]) << i;
+  return bits;
+#endif
 }
 
 // Widths of words are padded to whole cache lines, so these need no tails.
