@@ -37,7 +37,8 @@ def evaluate(
         level = config.curriculum.max_level
         size = None if level else [config.curriculum.start]
     results = []
-    for exact in size or [None]:
+    sizes: list[int | None] = list(size) if size else [None]
+    for exact in sizes:
         if exact is not None and not hasattr(task, "sample_size"):
             raise ValueError(f"task {task.name!r} has no sizes; leave out --size")
         errors = measure(model, task, MinibatchSeeds(seed), batches, batch_size, level, exact, split)

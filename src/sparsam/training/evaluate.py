@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -35,6 +36,7 @@ def evaluate(
     ``level`` draws sizes from U(1, level), ``size`` asks for exactly that size (algorithmic tasks). A task
     over a fixed data set is evaluated on ``split``, on all of it when ``batches`` is None.
     """
+    source: Iterable[Batch]
     if isinstance(task, FiniteTask):
         source = itertools.islice(task.evaluation_batches(split, batch_size), batches)
     elif size is not None:
