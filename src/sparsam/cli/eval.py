@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,7 +36,7 @@ def evaluate(
     if config.curriculum and not size:
         level = config.curriculum.max_level
         size = None if level else [config.curriculum.start]
-    results = []
+    results: list[dict[str, Any]] = []
     sizes: list[int | None] = list(size) if size else [None]
     for exact in sizes:
         if exact is not None and not hasattr(task, "sample_size"):
