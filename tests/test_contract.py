@@ -18,10 +18,15 @@ def inputs(steps=STEPS, batch=BATCH, seed=5):
     return torch.randn(steps, batch, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
+def dense(gradient):
+    """Gradients of a memory may come as sparse tensors."""
+    return gradient.to_dense() if gradient.is_sparse else gradient
+
+
 def gradients(model, loss, *extra):
     wanted = [*model.parameters(), *extra]
     found = torch.autograd.grad(loss, wanted, allow_unused=True)
-    return [torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found)]
+    return [torch.zeros_like(w) if g is None else dense(g) for w, g in zip(wanted, found)]
 
 
 def weighted(y):
@@ -43,6 +48,38 @@ def assert_same_state(ours, theirs):
     if hasattr(ours, "memory"):
         for b in range(ours.batch_size):
             assert_same(ours.memory_rows(b), theirs.memory_rows(b))
+
+
+def gradients_are_right(case, run, values, fast_mode=False):
+    """`torch.autograd.gradcheck`; elsewhere than in the reference along one random direction of the outputs.
+
+    Engines that roll the memory back in place go backward once per forward pass; `gradcheck` does so once per output.
+    """
+    if case.engine == "reference":
+        return torch.autograd.gradcheck(run, values, fast_mode=fast_mode)
+
+    def loss():
+        outputs = run(*values)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        generator = torch.Generator().manual_seed(11)
+        return sum((y * torch.randn(y.shape, dtype=y.dtype, generator=generator)).sum() for y in outputs)
+
+    wanted = [value for value in values if value.requires_grad]
+    for value, gradient in zip(wanted, torch.autograd.grad(loss(), wanted)):
+        numeric = []
+        for i in range(value.numel()):
+            with torch.no_grad():
+                flat, kept = value.view(-1), value.view(-1)[i].item()
+                flat[i] = kept + 1e-6
+                above = loss()
+                flat[i] = kept - 1e-6
+                below = loss()
+                flat[i] = kept
+            numeric.append((above - below).item() / 2e-6)
+        expected = torch.tensor(numeric, dtype=value.dtype).view(value.shape)
+        torch.testing.assert_close(dense(gradient), expected, rtol=1e-5, atol=1e-7)
+        assert expected.abs().max() > 0
+    return True
 
 
 def differentiable(case):
@@ -274,8 +311,8 @@ def test_initial_memory_is_shared_or_given_per_element(memory_case):
     assert_same([y], [z])
     assert_same_state(state, other)
     (ours,), (theirs,) = torch.autograd.grad(weighted(y), shared), torch.autograd.grad(weighted(z), each)
-    assert ours.abs().max() > 0
-    assert_same([ours], [theirs.sum(0)])
+    assert dense(ours).abs().max() > 0
+    assert_same([dense(ours)], [dense(theirs).sum(0)])
 
 
 def test_memory_rows_are_those_that_changed(sparse_case):
@@ -304,26 +341,26 @@ def test_gradcheck_inputs_and_initial_memory(case):
     for parameter in model.parameters():
         parameter.requires_grad_(False)
     if not case.has_memory:
-        assert torch.autograd.gradcheck(lambda x: model(x)[0], (x,))
+        assert gradients_are_right(case, lambda x: model(x)[0], (x,))
         return
     memory = torch.randn(model.memory_size, model.word_size, dtype=torch.float64, requires_grad=True)
 
     def run(x, memory):
         return model(x, model.initial_state(2, initial_memory=memory))[0]
 
-    assert torch.autograd.gradcheck(run, (x, memory))
+    assert gradients_are_right(case, run, (x, memory))
 
 
 def test_gradcheck_parameters(case):
     model = differentiable(case)
-    names = [name for name, _ in model.named_parameters()]
-    values = [p.detach().clone().requires_grad_() for p in model.parameters()]
+    given = {n: p for n, p in model.named_parameters() if n != "initial_read"}  # not used after a state
+    names, values = list(given), [p.detach().clone().requires_grad_() for p in given.values()]
     state = start(case, model, 2)
 
     def run(*values):
         return functional_call(model, dict(zip(names, values)), (inputs(3, 2), state.detach().clone()))[0]
 
-    assert torch.autograd.gradcheck(run, values, fast_mode=True)
+    assert gradients_are_right(case, run, values, fast_mode=True)
 
 
 def test_gradcheck_initial_state(case):
@@ -333,15 +370,14 @@ def test_gradcheck_initial_state(case):
     _, state = model(inputs(3, 2), start(case, model, 2))
     state = state.detach()
     names = [name for name, v in state.values() if isinstance(v, torch.Tensor) and v.is_floating_point()]
-    values = [
-        dict(state.values())[name].clone().requires_grad_(name != "usage" or case.name != "dam") for name in names
-    ]
+    constant = {("dam", "usage")}  # it only selects rows
+    values = [v.clone().requires_grad_((case.name, n) not in constant) for n, v in state.values() if n in names]
 
     def run(*values):
         y, end = model(inputs(3, 2, seed=6), dataclasses.replace(state.clone(), **dict(zip(names, values))))
         return y, end.hidden, end.cell
 
-    assert torch.autograd.gradcheck(run, values)
+    assert gradients_are_right(case, run, values)
 
 
 def test_gradients_reach_the_final_state(memory_case):
@@ -353,7 +389,7 @@ def test_gradients_reach_the_final_state(memory_case):
         _, state = model(x, start(memory_case, model, 2))
         return state.hidden, state.cell, state.read, state.read_weights
 
-    assert torch.autograd.gradcheck(run, (x,))
+    assert gradients_are_right(memory_case, run, (x,))
 
 
 def test_trace_is_a_sparse_record(case):

@@ -41,7 +41,7 @@ def test_dtype_of_x(case, dtype):
 
 
 def test_x_must_be_a_tensor(case):
-    with pytest.raises(TypeError, match="x: expected a torch.Tensor, got list"):
+    with pytest.raises(TypeError, match=r"x: expected a torch.Tensor, got list"):
         case.make()([[[0.0] * 3]])
 
 
@@ -80,7 +80,7 @@ def test_state_of_a_subclass_model_is_another_state(engine, make):
 
 
 def test_a_tuple_is_no_state(case):
-    with pytest.raises(TypeError, match="state: expected a .*got tuple"):
+    with pytest.raises(TypeError, match=r"state: expected a .*got tuple"):
         case.make()(GOOD, (torch.zeros(3, 4), torch.zeros(3, 4)))
 
 
@@ -99,7 +99,7 @@ def test_state_of_another_memory(memory_case, change):
 
 def test_dtype_of_a_state(case):
     model = case.make()
-    with pytest.raises(TypeError, match="state: expected dtype torch.float64"):
+    with pytest.raises(TypeError, match=r"state: expected dtype torch.float64"):
         model(GOOD, case.make().float().initial_state(3))
     state = model.initial_state(3)
     with pytest.raises(TypeError, match="state: expected dtype"):
@@ -139,11 +139,11 @@ def test_numbers_of_initial_memory(memory_case, value):
 
 def test_dtype_and_device_of_initial_memory(memory_case):
     model = memory_case.make()
-    with pytest.raises(TypeError, match="initial_memory: expected dtype torch.float64"):
+    with pytest.raises(TypeError, match=r"initial_memory: expected dtype torch.float64"):
         model.initial_state(3, initial_memory=torch.zeros(9, 4))
     with pytest.raises(ValueError, match="initial_memory: expected device cpu"):
         model.initial_state(3, initial_memory=torch.zeros(9, 4, dtype=torch.float64, device="meta"))
-    with pytest.raises(TypeError, match="initial_memory: expected a torch.Tensor"):
+    with pytest.raises(TypeError, match=r"initial_memory: expected a torch.Tensor"):
         model.initial_state(3, initial_memory=[[0.0]])
 
 
@@ -226,12 +226,12 @@ def test_settings_of_dam_and_sdnc(make):
 
 @pytest.mark.parametrize("name", list(MODELS))
 def test_engine_names(make, name):
-    with pytest.raises(ValueError, match="engine: expected one of .*did you mean 'native'"):
+    with pytest.raises(ValueError, match=r"engine: expected one of .*did you mean 'native'"):
         make(name, engine="nativ")
 
 
 def test_build_suggests_the_right_name():
-    with pytest.raises(ValueError, match="name: expected one of .*got 'sdmc'; did you mean 'sdnc'"):
+    with pytest.raises(ValueError, match=r"name: expected one of .*got 'sdmc'; did you mean 'sdnc'"):
         sparsam.build("sdmc", input_size=1, output_size=1)
 
 

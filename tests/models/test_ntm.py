@@ -60,7 +60,8 @@ def test_a_head_walks_forward_from_its_last_row():
 
 def test_a_head_addresses_by_content():
     words = torch.tensor([[[0.0, 1.0], [1.0, 0.0]]], dtype=torch.float64)
-    weights = address(head(gate=1.0, taps=(0.0, 1.0, 0.0), exponent=1.0, strength=2.0), words, torch.zeros(1, 1, 2))
+    previous = torch.zeros(1, 1, 2, dtype=torch.float64)
+    weights = address(head(gate=1.0, taps=(0.0, 1.0, 0.0), exponent=1.0, strength=2.0), words, previous)
     expected = torch.softmax(2.0 * tensor(0.0, 1.0 / (1.0 + 1e-6)), 0)
     torch.testing.assert_close(weights.flatten(), expected)
 
