@@ -11,6 +11,7 @@
 
 #include <limits>
 
+#include "ann_centred_projection.h"
 #include "ann_heap.h"
 #include "ann_parallel.h"
 #include "kd_tree.h"
@@ -31,7 +32,7 @@ class KDForest final : public CandidateIndex {
   KDForest(int32_t capacity, int32_t word_size, const KDForestSettings& settings, const WordSource* source = nullptr)
       : CandidateIndex(capacity, word_size), settings_(checked(settings)) {
     source_ = source;
-    projection_ = Projection(word_size, kSketchBits, settings_.seed);
+    projection_ = CentredProjection(word_size, kSketchBits, settings_.seed);
     slots_ = ZeroPages<int32_t>(at(capacity) * at(settings_.trees));
     SplitMix seeds(settings_.seed);
     for (int32_t t = 0; t < settings_.trees; ++t)
@@ -48,10 +49,13 @@ class KDForest final : public CandidateIndex {
     rotate(word, rotated_.data());
     int32_t leaves[kMaxTrees];
     descend(rotated_.data(), leaves);
-    const uint32_t sketch = sketch_of(word);
+    float projections[kSketchBits];
+    projection_.project(word, projections);
+    const uint32_t sketch = Projection::signs(projections, kSketchBits);
     for (int32_t t = 0; t < settings_.trees; ++t)
       trees_[at(t)].insert(leaves[t], row, rotated_.data() + at(t) * stride_, sketch, slots_, source_);
     if (++size_ == kDense) expect_dense();
+    watch_centre(projections);
     count_insertion();
   }
 
@@ -73,7 +77,9 @@ class KDForest final : public CandidateIndex {
     rotate(word, rotated_.data());
     int32_t leaves[kMaxTrees];
     descend(rotated_.data(), leaves);
-    const uint32_t sketch = sketch_of(word);
+    float projections[kSketchBits];
+    projection_.project(word, projections);
+    const uint32_t sketch = Projection::signs(projections, kSketchBits);
     for (int32_t t = 0; t < settings_.trees; ++t) {
       KDTree& tree = trees_[at(t)];
       if (tree.keep(row, leaves[t], sketch, slots_)) continue;
@@ -81,6 +87,7 @@ class KDForest final : public CandidateIndex {
       const float* rotated = rotated_.data() + at(t) * stride_;
       tree.insert(tree.descend(rotated), row, rotated, sketch, slots_, source_);
     }
+    watch_centre(projections);
     count_insertion();
   }
 
@@ -94,6 +101,7 @@ class KDForest final : public CandidateIndex {
     for (KDTree& tree : trees_) tree.clear();
     size_ = 0;
     insertions_ = 0;
+    projection_.forget();
   }
 
   int32_t max_candidates() const override { return std::min(settings_.checks, capacity_); }
@@ -149,6 +157,7 @@ class KDForest final : public CandidateIndex {
     ZeroPages<float> words(at(n) * at(word_size_));
     if (n >= kDense) words.expect_dense();
     std::vector<uint32_t> sketches(at(n));
+    projection_.centre_on(rows, n, word_size_, *source_);
     try {
       parallel_parts(n, threads, [&](int32_t begin, int32_t end) {
         for (int32_t i = begin; i < end; ++i) {
@@ -176,6 +185,7 @@ class KDForest final : public CandidateIndex {
         copy->slots_[at(row) * trees_.size() + t] = slots_[at(row) * trees_.size() + t];
     });
     for (size_t t = 0; t < trees_.size(); ++t) copy->trees_[t].copy_from(trees_[t]);
+    copy->projection_ = projection_;
     copy->size_ = size_;
     copy->insertions_ = insertions_;
     copy->rebuilds_ = rebuilds_;
@@ -223,6 +233,19 @@ class KDForest final : public CandidateIndex {
     return Projection::signs(projections, kSketchBits);
   }
 
+  // Trees need no centre, sketches do.
+  void watch_centre(const float* projections) {
+    if (!projection_.watch(projections, size_)) return;
+    std::vector<int32_t> present;
+    rows(present);
+    std::vector<float> word(at(word_size_));
+    for (int32_t row : present) {
+      source_->fetch(row, word.data());
+      const uint32_t sketch = sketch_of(word.data());
+      for (KDTree& tree : trees_) tree.set_sketch(row, sketch, slots_);
+    }
+  }
+
   void rotate(const float* word, float* out) const {
     for (size_t t = 0; t < trees_.size(); ++t) trees_[t].rotate(word, out + t * stride_);
   }
@@ -262,7 +285,7 @@ class KDForest final : public CandidateIndex {
 
   KDForestSettings settings_;
   size_t stride_ = 0;      // floats of a word as one tree sees it
-  Projection projection_;  // for the sketch
+  CentredProjection projection_;  // for the sketch
   ZeroPages<int32_t> slots_;
   std::vector<KDTree> trees_;
   std::vector<float> rotated_;  // the word being placed, as each tree sees it

@@ -88,6 +88,11 @@ class KDTree {
     return true;
   }
 
+  void set_sketch(int32_t row, uint32_t sketch, const ZeroPages<int32_t>& slots) {
+    const int32_t taken = slots[at(row) * stride_ + offset_];
+    pool_[block_of(taken)].sketch[entry_of(taken)] = sketch;
+  }
+
   void prefetch_block(int32_t row, const ZeroPages<int32_t>& slots) const {
     __builtin_prefetch(&pool_[block_of(slots[at(row) * stride_ + offset_])], 1);
   }

@@ -5,8 +5,10 @@
 // Litwin 1980, 'Linear hashing' (one bucket is split for every kLoad words, so the number of key bits in use follows
 // the number of words and no insertion pays for a doubling).
 //
+// The hashes cut space through the centre of the words, not through the origin (ann_centred_projection.h).
+//
 // A bucket is one cache line (ann_bucket.h) and keeps a sketch beside each row; of all entries in the probed buckets
-// only the `checks` nearest by sketch are proposed. Only the direction of a word counts: made for cosine similarity.
+// only the `checks` nearest by sketch are proposed. Made for cosine similarity, with words and queries of unit length.
 //
 // Memory per indexed word: tables * (64 / kLoad + 8) bytes and some overflow, about 26 bytes per table; nothing for
 // rows that are not indexed. Cost: insert and remove O(tables); query O(probes).
@@ -16,9 +18,9 @@
 #include <limits>
 
 #include "ann_bucket.h"
+#include "ann_centred_projection.h"
 #include "ann_parallel.h"
 #include "ann_probe_order.h"
-#include "ann_projection.h"
 
 namespace sparsam {
 
@@ -40,7 +42,7 @@ class LSH final : public CandidateIndex {
   LSH(int32_t capacity, int32_t word_size, const LSHSettings& settings, const WordSource* source = nullptr)
       : CandidateIndex(capacity, word_size), settings_(checked(settings, capacity)) {
     source_ = source;
-    projection_ = Projection(word_size, kSketchBits + settings_.tables * settings_.bits, settings_.seed);
+    projection_ = CentredProjection(word_size, kSketchBits + settings_.tables * settings_.bits, settings_.seed);
     occupied_ = ZeroPages<uint64_t>((size_t{1} << settings_.bits) / 64 + 1);
     records_ = ZeroPages<Record>(static_cast<size_t>(capacity) * tables());
     for (int32_t t = 0; t < settings_.tables; ++t) pools_.emplace_back(1 << settings_.bits, capacity + 2);
@@ -50,11 +52,13 @@ class LSH final : public CandidateIndex {
     check_row(row);
     check_absent(row, contains(row));
     check_word(row, word);
+    check_source();
     float projections[kMaxProjections];
     projection_.project(word, projections);
     place(row, projections);
     ++size_;
     if (bucket_count() < (1 << settings_.bits) && size_ > kLoad * bucket_count()) grow();
+    watch_centre(projections);
     count_insertion();
   }
 
@@ -74,6 +78,7 @@ class LSH final : public CandidateIndex {
     check_row(row);
     check_present(row, contains(row));
     check_word(row, word);
+    check_source();
     for (int32_t t = 0; t < settings_.tables; ++t) __builtin_prefetch(&pools_[at(t)][block_of(record(row, t).slot)], 1);
     float projections[kMaxProjections];
     projection_.project(word, projections);
@@ -93,6 +98,7 @@ class LSH final : public CandidateIndex {
       }
       r.key = keys[t];
     }
+    watch_centre(projections);
     count_insertion();
   }
 
@@ -107,6 +113,7 @@ class LSH final : public CandidateIndex {
     for (BucketPool& pool : pools_) pool.reset();
     size_ = 0;
     directory_ = {};
+    projection_.forget();
     insertions_ = 0;
   }
 
@@ -158,24 +165,8 @@ class LSH final : public CandidateIndex {
       check_absent(rows[i], contains(rows[i]));
       record(rows[i], 0).slot = -1;
     }
-    std::vector<uint32_t> sketches(at(n));
-    try {
-      parallel_parts(n, threads, [&](int32_t begin, int32_t end) {
-        std::vector<float> word(at(word_size_));
-        float projections[kMaxProjections];
-        for (int32_t i = begin; i < end; ++i) {
-          source_->fetch(rows[i], word.data());
-          check_word(rows[i], word.data());
-          projection_.project(word.data(), projections);
-          sketches[at(i)] = Projection::signs(projections, kSketchBits);
-          for (int32_t t = 0; t < settings_.tables; ++t) record(rows[i], t).key = key(projections, t);
-        }
-      });
-    } catch (...) {
-      clear();
-      throw;
-    }
-    fill(rows, sketches.data(), n, threads);
+    projection_.centre_on(rows, n, word_size_, *source_);
+    hash_and_fill(rows, n, threads);
   }
 
   std::unique_ptr<CandidateIndex> clone() const override {
@@ -187,6 +178,7 @@ class LSH final : public CandidateIndex {
     std::memcpy(copy->occupied_.data(), occupied_.data(), (at(bucket_count()) / 64 + 1) * sizeof(uint64_t));
     copy->size_ = size_;
     copy->directory_ = directory_;
+    copy->projection_ = projection_;
     copy->insertions_ = insertions_;
     copy->rebuilds_ = rebuilds_;
     return copy;
@@ -317,10 +309,37 @@ class LSH final : public CandidateIndex {
     for (BucketPool& pool : pools_) pool.expect_dense();
   }
 
-  // A rebuild needs no words: the keys are a function of them and stand in the records.
-  void rebuild() override { lay_out(); }
+  void watch_centre(const float* projections) {
+    if (!projection_.watch(projections, size_)) return;
+    std::vector<int32_t> present;
+    rows(present);
+    occupied_.reset();
+    for (BucketPool& pool : pools_) pool.reset();
+    hash_and_fill(present.data(), static_cast<int32_t>(present.size()), 1);
+  }
 
-  // Lays all entries out afresh over as many buckets as their number asks for.
+  void hash_and_fill(const int32_t* rows, int32_t n, int threads) {
+    std::vector<uint32_t> sketches(at(n));
+    try {
+      parallel_parts(n, threads, [&](int32_t begin, int32_t end) {
+        std::vector<float> word(at(word_size_));
+        float projections[kMaxProjections];
+        for (int32_t i = begin; i < end; ++i) {
+          source_->fetch(rows[i], word.data());
+          check_word(rows[i], word.data());
+          projection_.project(word.data(), projections);
+          sketches[at(i)] = Projection::signs(projections, kSketchBits);
+          for (int32_t t = 0; t < settings_.tables; ++t) record(rows[i], t).key = key(projections, t);
+        }
+      });
+    } catch (...) {
+      clear();
+      throw;
+    }
+    fill(rows, sketches.data(), n, threads);
+  }
+
+  // Lays all entries out afresh over as many buckets as their number asks for; the keys stand in the records.
   void lay_out() {
     std::vector<int32_t> rows;
     std::vector<uint32_t> sketches;
@@ -365,7 +384,7 @@ class LSH final : public CandidateIndex {
   }
 
   LSHSettings settings_;
-  Projection projection_;
+  CentredProjection projection_;
   ZeroPages<Record> records_;
   ZeroPages<uint64_t> occupied_;  // a bit for each bucket of the first table that holds words
   std::vector<BucketPool> pools_;
