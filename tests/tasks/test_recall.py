@@ -44,3 +44,17 @@ def test_the_ntm_form() -> None:
     assert task.chance(4) == 9.0
     generator = torch.Generator().manual_seed(0)
     assert {task.sample(1, generator).level for _ in range(100)} == {3, 4, 5, 6}
+
+
+def test_paired_layout_asks_with_the_cue_itself() -> None:
+    task = Recall(bits=2, paired=True)
+    batch = task.sample_size(64, torch.Generator().manual_seed(0), 5)
+    assert batch.inputs.shape == (6, 64, 5) and batch.answers == slice(5, 6)
+    assert (batch.inputs[5, :, 2:4] == 0).all() and (batch.inputs[5, :, 4] == 1).all()
+    assert (batch.inputs[:5, :, 4] == 0).all()
+    matching = (batch.inputs[:5, :, :2] == batch.inputs[5, :, :2]).all(-1)  # (5, 64)
+    assert (matching.sum(0) == 1).all()
+    values = (batch.inputs[:5, :, 2:4] * matching.unsqueeze(-1)).sum(0)
+    assert torch.equal(values, batch.targets[5])
+    with pytest.raises(ValueError, match="item_length"):
+        Recall(item_length=3, paired=True)
