@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -64,6 +66,40 @@ class SharedBase {
 #endif
 };
 
+// Zeroed arrays that ended their service with every byte zero again, by size. What counts is what is resident.
+class ZeroedPool {
+ public:
+  static constexpr size_t kMostArrays = 256, kMostTouched = size_t(1) << 20;
+
+  static void* take(size_t bytes) {
+    Arrays& a = arrays();
+    const std::lock_guard<std::mutex> hold(a.lock);
+    const auto at = a.by_size.find(bytes);
+    if (at == a.by_size.end()) return nullptr;
+    void* data = at->second;
+    a.by_size.erase(at);
+    return data;
+  }
+  static bool give(void* data, size_t bytes, size_t touched) {
+    if (touched > kMostTouched) return false;
+    Arrays& a = arrays();
+    const std::lock_guard<std::mutex> hold(a.lock);
+    if (a.by_size.size() >= kMostArrays) return false;
+    a.by_size.emplace(bytes, data);
+    return true;
+  }
+
+ private:
+  struct Arrays {
+    std::mutex lock;
+    std::multimap<size_t, void*> by_size;
+  };
+  static Arrays& arrays() {
+    static Arrays* a = new Arrays;  // lives for ever: states may outlast static destructors
+    return *a;
+  }
+};
+
 // `size` elements that read as zero bytes (or as a SharedBase) until they are written.
 template <class T>
 class LazyArray {
@@ -71,6 +107,8 @@ class LazyArray {
   LazyArray() = default;
   explicit LazyArray(size_t size) : bytes_(size * sizeof(T)) {
     if (bytes_ == 0) return;
+    data_ = static_cast<T*>(ZeroedPool::take(bytes_));
+    if (data_ != nullptr) return;
 #ifdef SPARSAM_MAPPINGS
     map(-1, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
     // Huge pages would make the first touch of a row cost 2 MiB.
@@ -102,6 +140,11 @@ class LazyArray {
 #else
     std::free(data_);
 #endif
+  }
+
+  // Hand the array on, every byte of it zero again, to the next one of its size. `touched` bytes of it are resident.
+  void recycle(size_t touched) {
+    if (data_ != nullptr && !base_ && ZeroedPool::give(data_, bytes_, touched)) data_ = nullptr;
   }
 
   T* data() { return data_; }

@@ -59,6 +59,20 @@ class Memory {
         words_(initial_ ? LazyArray<T>(initial_->words) : LazyArray<T>(size_t(rows) * stride_)),
         norms_(initial_ ? LazyArray<T>(initial_->norms) : LazyArray<T>(size_t(rows))),
         written_at_(static_cast<size_t>(rows)) {}
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() {  // an episode that wrote little leaves its arrays to the next, blank again
+    const size_t touched = written_.size() * stride_ * sizeof(T);
+    if (initial_ || touched > ZeroedPool::kMostTouched) return;
+    for (const int32_t row : written_) {
+      std::memset(word(row), 0, sizeof(T) * stride_);
+      norms_[row] = 0;
+      written_at_[row] = 0;
+    }
+    words_.recycle(touched);
+    norms_.recycle(touched);
+    written_at_.recycle(touched);
+  }
 
   int32_t rows() const { return rows_; }
   int32_t width() const { return width_; }

@@ -13,6 +13,17 @@ class Ring {
  public:
   explicit Ring(int32_t rows) : rows_(rows), links_(static_cast<size_t>(rows)) {}
 
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
+  ~Ring() {  // links differ from row order only at moved rows, beside them, and at the two ends
+    const std::vector<int32_t> moved = recency();
+    const size_t touched = moved.size() * sizeof(Links);
+    if (touched > ZeroedPool::kMostTouched) return;
+    for (const int32_t row : moved) links_[row] = links_[successor(row)] = links_[predecessor(row)] = {};
+    links_[0] = links_[rows_ - 1] = {};
+    links_.recycle(touched);
+  }
+
   int32_t rows() const { return rows_; }
   int32_t head() const { return head_; }
   int32_t next(int32_t row) const { return successor(row) + links_[row].next; }

@@ -15,6 +15,18 @@ class RowGradientBuffer {
  public:
   RowGradientBuffer(int32_t rows, int32_t width)
       : width_(width), stride_(padded_width<T>(width)), words_(size_t(rows) * stride_), touched_(size_t(rows)) {}
+  RowGradientBuffer(const RowGradientBuffer&) = delete;
+  RowGradientBuffer& operator=(const RowGradientBuffer&) = delete;
+  ~RowGradientBuffer() {
+    const size_t bytes = rows_.size() * stride_ * sizeof(T);
+    if (bytes > ZeroedPool::kMostTouched) return;
+    for (const int32_t row : rows_) {
+      clear_row(row);
+      touched_[row] = 0;
+    }
+    words_.recycle(bytes);
+    touched_.recycle(bytes);
+  }
 
   T* row(int32_t row) {
     if (!touched_[row]) {

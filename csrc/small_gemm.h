@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "aligned.h"
+#include "recycled.h"
 #include "simd.h"
 
 namespace sparsam::SPARSAM_ISA {
@@ -22,7 +22,7 @@ class Packed {
         columns_(columns),
         vectors_((columns + kLanes<T> - 1) / kLanes<T>),
         panels_((vectors_ + kMaxPanel - 1) / kMaxPanel),
-        data_(aligned_array<T>(size_t(depth) * vectors_ * kLanes<T>)) {
+        data_(recycled_array<T>(size_t(depth) * vectors_ * kLanes<T>)) {
     for (int p = 0; p < panels_; ++p) {
       const int first = begin(p) * kLanes<T>, width = (begin(p + 1) - begin(p)) * kLanes<T>;
       T* out = data_.get() + size_t(first) * depth;
@@ -103,7 +103,7 @@ class Packed {
   }
 
   int depth_, columns_, vectors_, panels_;
-  Aligned<T> data_;
+  Recycled<T> data_;
 };
 
 }  // namespace sparsam::SPARSAM_ISA
