@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from sparsam import checks, engines
@@ -91,6 +92,8 @@ class MemoryModel(nn.Module):
         steps, batch, _ = x.shape
         if lengths is not None:
             lengths = checks.sequence_lengths(lengths, steps, batch)
+            past = torch.arange(steps)[:, None] >= lengths
+            x = x.masked_fill(past[..., None].to(x.device), 0.0)  # padding, NaN too, must not reach a gradient
         if state is None:
             state = self.initial_state(batch)
         self._check_state(state, batch)
