@@ -65,10 +65,10 @@ class MemoryModel(nn.Module):
         """What `model(x)` starts from: h, c and r zero, the memory blank or `initial_memory` (N, W) or (B, N, W)."""
         checks.positive_int("batch_size", batch_size)
         if initial_memory is not None:
-            size = getattr(self, "memory_size", None), getattr(self, "word_size", None)
-            if size[0] is None or size[1] is None:
+            rows, width = getattr(self, "memory_size", None), getattr(self, "word_size", None)
+            if rows is None or width is None:
                 raise ValueError(f"initial_memory: {type(self).__name__} has no memory, expected None")
-            checks.initial_memory(initial_memory, batch_size, *size, self.output.weight)
+            checks.initial_memory(initial_memory, batch_size, rows, width, self.output.weight)
         return engines.select(self).initial_state(self, batch_size, initial_memory)
 
     def forward(self, x: Tensor, state: State | None = None, lengths: Tensor | None = None) -> tuple[Tensor, State]:
@@ -97,8 +97,8 @@ class MemoryModel(nn.Module):
         if state is None:
             state = self.initial_state(batch)
         self._check_state(state, batch)
-        y, state, accesses = engines.select(self).run(self, x, state, lengths, record)
-        return y.transpose(0, 1) if self.batch_first else y, state, accesses
+        y, after, accesses = engines.select(self).run(self, x, state, lengths, record)
+        return y.transpose(0, 1) if self.batch_first else y, after, accesses
 
     def _check_state(self, state: Any, batch: int) -> None:
         if type(state) is not self.state_class:
