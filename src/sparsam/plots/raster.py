@@ -34,6 +34,8 @@ def draw(trace: Any, element: int = 0, threshold: float = 0.02, answers: slice |
         for name, colour, marker, scale in (("write", WRITE_COLOUR, "s", 1.6), ("read", READ_COLOUR, "o", 0.7)):
             weight, of_head = kept[name]
             mine = of_head == head
+            if not mine.any():
+                continue
             axis.scatter(
                 times[name][mine],
                 np.searchsorted(touched, rows[name][mine]),
@@ -43,7 +45,7 @@ def draw(trace: Any, element: int = 0, threshold: float = 0.02, answers: slice |
                 linewidths=0,
                 alpha=np.clip(weight[mine], 0.08, 1.0),
             )
-        axis.set_ylabel(f"head {head + 1}", fontsize=9)
+        axis.set_ylabel(f"head {head + 1}\nrow", fontsize=9)
         axis.set_ylim(len(touched) - 0.5, -0.5)
         axis.set_xlim(-0.7, steps - 0.3)
         ticks = np.unique(np.linspace(0, max(len(touched) - 1, 0), min(6, max(len(touched), 1))).astype(int))

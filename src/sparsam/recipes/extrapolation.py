@@ -1,6 +1,6 @@
 """SAM paper, supplementary figure: associative recall trained to level 10,000, tested to 200,000 and beyond.
 
-With values of ``bits`` bits an answer by coin toss is wrong in bits/2 of them: chance is 16 bits here (the paper's
+With values of ``bits`` bits an answer by coin toss is wrong in bits/2 of them: chance is 12 bits here (the paper's
 setting has 48).
 """
 

@@ -11,9 +11,10 @@ from sparsam.recipes.experiment import Experiment
 from sparsam.training.config import CurriculumConfig, ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 
 WORDS = 2_000_000
-# Keys of 32 bits: at level 100,000 an item of 8 bits would hardly identify a pair.
+# Items of 24 bits: at level 100,000 one of 8 bits would hardly identify a pair. A training episode asks for 16 of its
+# pairs, an evaluation for one, as the paper does.
 TASKS = {
-    "recall": TaskConfig("recall", {"bits": 32}),
+    "recall": TaskConfig("recall", {"bits": 24, "paired": True}, {"cues": 16}),
     "copy": TaskConfig("copy"),
     "sort": TaskConfig("sort"),
 }
