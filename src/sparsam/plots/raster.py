@@ -79,5 +79,5 @@ def plot_run_raster(run: str | Path, out: str | Path, size: int | None = None, s
     else:
         batch = task.sample_size(1, generator, size)
     trace = model.trace(batch.inputs)  # type: ignore[operator]
-    title = f"{config.model.name.upper()} on {task.name}, one episode: rows of {config.model.memory_size:,} touched"
+    title = f"{config.model.name.upper()} on {task.name}, one episode: touched rows of {config.model.memory_size:,}"
     return plot_raster(trace, out, answers=batch.answers, title=title)
