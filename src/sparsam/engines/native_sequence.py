@@ -109,7 +109,7 @@ class Sequence(torch.autograd.Function):
         final = _final_step(lengths, steps, batch)
         last_rows = rows[final].to(torch.int64)
         last_joint, last_cell, last_weights = joint[final], cells[final], weights[final]
-        if call.record:
+        if unused is not None:
             call.accesses = _accesses(call.begin, lengths, rows, weights, interface, unused, model)
         ctx.mark_non_differentiable(last_rows)
         after_link = after_graph = None
