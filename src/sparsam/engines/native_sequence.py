@@ -135,7 +135,6 @@ class Sequence(torch.autograd.Function):
         )
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(
         ctx: Any,
         d_y: Tensor | None,
@@ -147,6 +146,10 @@ class Sequence(torch.autograd.Function):
         d_link: Tensor | None,
         d_graph: Tensor | None,
     ) -> tuple[Any, ...]:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "the native engine has no second derivatives (create_graph=True asks for them); use engine='reference'"
+            )
         if ctx.held is None:
             raise RuntimeError(
                 "the native engine takes the memory back during a backward pass, so it runs once per forward pass; "
