@@ -55,7 +55,7 @@ template <class T>
 class Candidates {
  public:
   explicit Candidates(int capacity)
-      : columns_(capacity + 16), weights_(aligned_array<T>(capacity + kLanes<T>)), ranks_(capacity + kLanes<T>) {}
+      : columns_(capacity + 16), weights_(aligned_array<T>(capacity + 16)), ranks_(capacity + 16) {}
 
   int size() const { return size_; }
   int32_t column(int e) const { return columns_[e]; }
@@ -65,27 +65,70 @@ class Candidates {
     columns_[size_] = column;
     weights_[size_++] = weight;
   }
-  void push_row(const LinkRow<T>& row, int count) {
-    for (int e = 0; e < count; ++e) push(row.columns[e], row.weights[e]);
+  // A row's entries, their weights times `scale`. Eight at a time: both sides have room to spare.
+  void push_row(const LinkRow<T>& row, int count, T scale) {
+    int32_t* columns = columns_.data() + size_;
+    T* weights = weights_.get() + size_;
+    for (int at = 0; at < count; at += 8) {
+      std::memcpy(columns + at, row.columns + at, 8 * sizeof(int32_t));
+      T some[8];
+      std::memcpy(some, row.weights + at, sizeof(some));
+      for (int e = 0; e < 8; ++e) some[e] *= scale;
+      std::memcpy(weights + at, some, sizeof(some));
+    }
+    size_ += count;
   }
+  // Adds to each entry what stands at its place in `more`.
+  void add(const T* more) {
+    for (int at = 0; at < size_; at += 8)
+      for (int e = at; e < at + 8; ++e) weights_[e] += more[e];
+  }
+  const int32_t* columns() const { return columns_.data(); }
 
   // The `k` largest entries into `out`, ties to the lowest column and none that is not above 0; the rest is empty.
   void keep_largest(int k, const LinkRow<T>& out) {
+#if SPARSAM_VECTOR_BYTES == 64
+    if constexpr (sizeof(T) == 4)
+      if (size_ <= 16 && k <= 16 && keep_largest_of_vector(k, out)) return;
+#endif
     const bool all = size_ <= k;
     if (!all) rank(k);
     int kept = 0;
-    for (int e = 0; e < size_; ++e) {
-      if (!(weights_[e] > kNoLink<T>) || (!all && ranks_[e] >= k)) continue;
-      out.columns[kept] = columns_[e];
-      out.weights[kept++] = weights_[e];
+    for (int e = 0; e < size_; ++e) {  // no branches: which entries stay is hard to foretell
+      columns_[kept] = columns_[e];
+      weights_[kept] = weights_[e];
+      kept += (weights_[e] > kNoLink<T>) & (all | (ranks_[e] < k));
     }
-    for (; kept < k; ++kept) {
-      out.columns[kept] = 0;
-      out.weights[kept] = 0;
+    for (int e = 0; e < k; ++e) {
+      out.columns[e] = e < kept ? columns_[e] : 0;
+      out.weights[e] = e < kept ? weights_[e] : T(0);
     }
   }
 
  private:
+#if SPARSAM_VECTOR_BYTES == 64
+  // The same in registers; false when equal weights lie across the boundary.
+  bool keep_largest_of_vector(int k, const LinkRow<T>& out) const {
+    const auto some = __mmask16((1u << size_) - 1), room = __mmask16((1u << k) - 1);
+    const __m512 ours = _mm512_maskz_loadu_ps(some, weights_.get());
+    __mmask16 kept = _mm512_mask_cmp_ps_mask(some, ours, _mm512_set1_ps(kNoLink<T>), _CMP_GT_OQ);
+    if (size_ > k) {
+      __m512i larger = _mm512_setzero_si512();
+      const __m512i one = _mm512_set1_epi32(1);
+      for (int m = 0; m < size_; ++m)
+        larger = _mm512_mask_add_epi32(
+            larger, _mm512_cmp_ps_mask(_mm512_set1_ps(weights_[m]), ours, _CMP_GT_OQ), larger, one);
+      const __mmask16 before = _mm512_mask_cmplt_epi32_mask(some, larger, _mm512_set1_epi32(k));
+      if (std::popcount(uint32_t(before)) != k) return false;
+      kept &= before;
+    }
+    const __m512i columns = _mm512_maskz_loadu_epi32(some, columns_.data());
+    _mm512_mask_storeu_epi32(out.columns, room, _mm512_maskz_compress_epi32(kept, columns));
+    _mm512_mask_storeu_ps(out.weights, room, _mm512_maskz_compress_ps(kept, ours));
+    return true;
+  }
+#endif
+
   // How many entries come before each.
   void rank(int k) {
     using I = typename Simd<T>::I;
@@ -121,14 +164,14 @@ class LinkUpdate {
         slots_(rows),
         precedence_(k),
         candidates_(k + std::max(k, max_written)),
-        previous_(2 * k) {}
+        previous_(2 * k + 16) {}
 
   // N(i,.) <- (1 - w(i)) N(i,.) + w(i) p;  P(j,i) <- (1 - w(i)) P(j,i) + w(i) p(j) for j in p or N(i,.);
   // p <- (1 - sum w) p + w. `written` are distinct rows and `w` their averaged write weights.
   void operator()(Links<T>& links, LinkJournal<T>* journal, int n, const int32_t* written, const T* w) {
     const LinkRow<T> p = links.row(links.precedence());
     precedence_.clear();
-    precedence_.push_row(p, count(p));
+    precedence_.push_row(p, count(p), 1);
     open_ = 0;
     for (int a = 0; a < n; ++a)
       if (w[a] > kNoLink<T>) update_predecessors(links, journal, written[a], w[a]);
@@ -154,10 +197,9 @@ class LinkUpdate {
     if (journal) journal->save(links, id);
     const int olds = count(row);
     candidates_.clear();
-    for (int e = 0; e < olds; ++e) {
-      candidates_.push(row.columns[e], decay * row.weights[e]);
-      previous_[e] = 0;
-    }
+    candidates_.push_row(row, olds, decay);
+    T* previous = previous_.data();
+    for (int e = 0; e < (k_ + 7) / 8 * 8; ++e) previous[e] = 0;
     for (int e = 0; e < precedence_.size(); ++e) {
       const int32_t column = precedence_.column(e);
       if (column == i + 1) continue;
@@ -166,12 +208,12 @@ class LinkUpdate {
         at = candidates_.size();
         candidates_.push(column, 0);
       }
-      previous_[at] = w * precedence_.weight(e);
+      previous[at] = w * precedence_.weight(e);
     }
-    for (int e = 0; e < candidates_.size(); ++e) {
-      candidates_.weight(e) += previous_[e];
-      update_successor(links, journal, candidates_.column(e) - 1, i, decay, previous_[e]);
-    }
+    candidates_.add(previous);
+    const int32_t* columns = candidates_.columns();
+    for (int e = 0, n = candidates_.size(); e < n; ++e)
+      update_successor(links, journal, columns[e] - 1, i, decay, previous[e]);
     candidates_.keep_largest(k_, row);
   }
 
@@ -213,7 +255,7 @@ class LinkUpdate {
     slots_.clear(changed.j);
     if (changed.more == 0 && !changed.fell) return;
     candidates_.clear();
-    candidates_.push_row(changed.row, changed.count);
+    candidates_.push_row(changed.row, changed.count, 1);
     for (int e = 0; e < changed.more; ++e) {
       const Entry& entry = more_[size_t(slot) * max_written_ + e];
       candidates_.push(entry.column, entry.weight);
@@ -229,7 +271,7 @@ class LinkUpdate {
     for (int a = 0; a < n; ++a) total += w[a];
     const T decay = std::max(T(0), 1 - total);
     candidates_.clear();
-    for (int e = 0; e < before; ++e) candidates_.push(precedence_.column(e), decay * precedence_.weight(e));
+    candidates_.push_row(row, before, decay);
     for (int a = 0; a < n; ++a) {
       const int at = position(row.columns, before, written[a] + 1);
       if (at >= 0)
