@@ -89,7 +89,7 @@ class Candidates {
   void keep_largest(int k, const LinkRow<T>& out) {
 #if SPARSAM_VECTOR_BYTES == 64
     if constexpr (sizeof(T) == 4)
-      if (size_ <= 16 && k <= 16 && keep_largest_of_vector(k, out)) return;
+      if (k <= 8 && keep_largest_in_vectors(k, out)) return;
 #endif
     const bool all = size_ <= k;
     if (!all) rank(k);
@@ -107,22 +107,37 @@ class Candidates {
 
  private:
 #if SPARSAM_VECTOR_BYTES == 64
-  // The same in registers; false when equal weights lie across the boundary.
-  bool keep_largest_of_vector(int k, const LinkRow<T>& out) const {
-    const auto some = __mmask16((1u << size_) - 1), room = __mmask16((1u << k) - 1);
-    const __m512 ours = _mm512_maskz_loadu_ps(some, weights_.get());
+  // The same in registers: of the first 16 entries the k largest, then of those and the next few, and so on. False when
+  // equal weights lie across a boundary; then what is still to choose from is left here.
+  bool keep_largest_in_vectors(int k, const LinkRow<T>& out) {
+    int first = 0;
+    while (size_ - first > 16) {
+      const LinkRow<T> next{weights_.get() + first + 16 - k, columns_.data() + first + 16 - k};
+      if (!keep_largest_of_vector(first, 16, k, next)) break;
+      first += 16 - k;
+    }
+    if (size_ - first <= 16 && keep_largest_of_vector(first, size_ - first, k, out)) return true;
+    size_ -= first;
+    std::memmove(columns_.data(), columns_.data() + first, sizeof(int32_t) * size_);
+    std::memmove(weights_.get(), weights_.get() + first, sizeof(T) * size_);
+    return false;
+  }
+  bool keep_largest_of_vector(int first, int n, int k, const LinkRow<T>& out) const {
+    const T* weights = weights_.get() + first;
+    const auto some = __mmask16((1u << n) - 1), room = __mmask16((1u << k) - 1);
+    const __m512 ours = _mm512_maskz_loadu_ps(some, weights);
     __mmask16 kept = _mm512_mask_cmp_ps_mask(some, ours, _mm512_set1_ps(kNoLink<T>), _CMP_GT_OQ);
-    if (size_ > k) {
+    if (n > k) {
       __m512i larger = _mm512_setzero_si512();
       const __m512i one = _mm512_set1_epi32(1);
-      for (int m = 0; m < size_; ++m)
+      for (int m = 0; m < n; ++m)
         larger = _mm512_mask_add_epi32(
-            larger, _mm512_cmp_ps_mask(_mm512_set1_ps(weights_[m]), ours, _CMP_GT_OQ), larger, one);
+            larger, _mm512_cmp_ps_mask(_mm512_set1_ps(weights[m]), ours, _CMP_GT_OQ), larger, one);
       const __mmask16 before = _mm512_mask_cmplt_epi32_mask(some, larger, _mm512_set1_epi32(k));
       if (std::popcount(uint32_t(before)) != k) return false;
       kept &= before;
     }
-    const __m512i columns = _mm512_maskz_loadu_epi32(some, columns_.data());
+    const __m512i columns = _mm512_maskz_loadu_epi32(some, columns_.data() + first);
     _mm512_mask_storeu_epi32(out.columns, room, _mm512_maskz_compress_epi32(kept, columns));
     _mm512_mask_storeu_ps(out.weights, room, _mm512_maskz_compress_ps(kept, ours));
     return true;
@@ -232,7 +247,9 @@ class LinkUpdate {
         changed.row.columns[changed.count] = i + 1;
         changed.row.weights[changed.count++] = added;
       } else {
-        more_[size_t(slot) * max_written_ + changed.more++] = {i + 1, added};
+        const LinkRow<T> more = more_of(slot);
+        more.columns[changed.more] = i + 1;
+        more.weights[changed.more++] = added;
       }
     }
   }
@@ -241,7 +258,8 @@ class LinkUpdate {
     const int32_t slot = open_++;
     if (size_t(slot) == changed_.size()) {
       changed_.resize(slot + 32);
-      more_.resize(size_t(slot + 32) * max_written_);
+      more_columns_.resize(size_t(slot + 32) * max_written_ + 8);
+      more_weights_.resize(size_t(slot + 32) * max_written_ + 8);
     }
     const int64_t id = links.successors(j);
     if (journal) journal->save(links, id);
@@ -251,15 +269,16 @@ class LinkUpdate {
     return slot;
   }
 
+  LinkRow<T> more_of(int slot) {
+    return {more_weights_.data() + size_t(slot) * max_written_, more_columns_.data() + size_t(slot) * max_written_};
+  }
+
   void close(const Changed& changed, int slot) {
     slots_.clear(changed.j);
     if (changed.more == 0 && !changed.fell) return;
     candidates_.clear();
     candidates_.push_row(changed.row, changed.count, 1);
-    for (int e = 0; e < changed.more; ++e) {
-      const Entry& entry = more_[size_t(slot) * max_written_ + e];
-      candidates_.push(entry.column, entry.weight);
-    }
+    candidates_.push_row(more_of(slot), changed.more, 1);
     candidates_.keep_largest(k_, changed.row);
   }
 
@@ -282,15 +301,12 @@ class LinkUpdate {
     candidates_.keep_largest(k_, row);
   }
 
-  struct Entry {
-    int32_t column;
-    T weight;
-  };
   const int k_, max_written_;
   RowSlots slots_;  // of the rows of P that change
   int32_t open_ = 0;
   std::vector<Changed> changed_;
-  std::vector<Entry> more_;
+  std::vector<int32_t> more_columns_;
+  std::vector<T> more_weights_;
   Candidates<T> precedence_, candidates_;
   std::vector<T> previous_;  // w(i) p(j) for each candidate j
 };
