@@ -38,6 +38,7 @@ class RowSlots {
   explicit RowSlots(int32_t rows) : slots_(size_t(rows)) {}
   ~RowSlots() { slots_.recycle(0); }
   int32_t find(int32_t row) const { return slots_[row] - 1; }  // -1 for none
+  int32_t find_plus_1(int32_t row) const { return slots_[row]; }
   void set(int32_t row, int32_t slot) { slots_[row] = slot + 1; }
   void clear(int32_t row) { slots_[row] = 0; }
 

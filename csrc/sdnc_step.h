@@ -23,7 +23,7 @@ class SdncStep : public SamStep<T> {
         written_weights_(shape.max_writes()),
         candidates_(shape.k * (1 + 2 * shape.k_links) + 1),
         candidate_weights_(this->zeroed(shape.k * (1 + 2 * shape.k_links) + kLanes<T>)),
-        d_mixed_(shape.k),
+        d_kept_(shape.k + 1),
         d_content_(shape.k),
         d_previous_(shape.reads()),
         d_written_(shape.max_writes()) {
@@ -54,7 +54,7 @@ class SdncStep : public SamStep<T> {
     for (int h = 0; h < s_.heads; ++h) {
       const int at = h * s_.k;
       this->gather_backward(timeline.memory, d_state.memory, h, tape.read_rows + at, tape.read_weights + at,
-                            d_weights + at, d_mixed_.data());
+                            d_weights + at, d_kept_.data() + 1);
       mix_backward(links, h, ask.modes + 3 * h, tape, d_state.links.get());
       const T d_strength =
           this->content_backward(timeline.memory, d_state.memory, h, ask.strength[h], tape.content_rows + at,
@@ -152,25 +152,25 @@ class SdncStep : public SamStep<T> {
     }
   }
 
-  // From the gradients of the mixed weights that were kept (`d_mixed_`) to those of the content weights
+  // From the gradients of the mixed weights that were kept (`d_kept_`) to those of the content weights
   // (`d_content_`), of the previous read weights (`d_previous_`), of the modes before their softmax, and of the links.
   void mix_backward(const Links<T>& links, int h, T* modes, const StepTape<T>& tape, LinkGradients<T>* d_links) {
     const int first = h * s_.k;
     T d_modes[3] = {0, 0, 0};
     for (int i = 0; i < s_.k; ++i) slots_.set(tape.read_rows[first + i], i);
     for (int i = 0; i < s_.k; ++i) {
-      const int32_t slot = slots_.find(tape.content_rows[first + i]);
-      d_content_[i] = slot < 0 ? T(0) : modes[kContent] * d_mixed_[slot];
-      if (slot >= 0) d_modes[kContent] += tape.content_weights[first + i] * d_mixed_[slot];
+      const T d_kept = d_kept_[slots_.find_plus_1(tape.content_rows[first + i])];
+      d_content_[i] = modes[kContent] * d_kept;
+      d_modes[kContent] += tape.content_weights[first + i] * d_kept;
     }
     auto follow = [&](int64_t id, T scale) -> T {
       const LinkRow<const T> row = links.row(id);
       T sum = 0;
-      for (int e = 0; e < s_.k_links && row.columns[e] != 0; ++e) {
-        const int32_t slot = slots_.find(row.columns[e] - 1);
-        if (slot < 0) continue;
-        sum += row.weights[e] * d_mixed_[slot];
-        if (d_links) d_links->row(id)[e] += scale * d_mixed_[slot];
+      for (int e = 0; e < s_.k_links && row.columns[e] != 0; ++e)  // d_kept_[0] = 0 is for rows that were not kept
+        sum += row.weights[e] * d_kept_[slots_.find_plus_1(row.columns[e] - 1)];
+      for (int e = 0; d_links && e < s_.k_links && row.columns[e] != 0; ++e) {
+        const int32_t at = slots_.find_plus_1(row.columns[e] - 1);
+        if (at > 0) d_links->row(id)[e] += scale * d_kept_[at];
       }
       return sum;
     };
@@ -198,7 +198,7 @@ class SdncStep : public SamStep<T> {
   std::vector<T> written_weights_;
   std::vector<int32_t> candidates_;
   Aligned<T> candidate_weights_;  // zero between heads
-  std::vector<T> d_mixed_, d_content_, d_previous_, d_written_;
+  std::vector<T> d_kept_, d_content_, d_previous_, d_written_;
 };
 
 }  // namespace sparsam::SPARSAM_ISA
