@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings_index.h"
 #include "parallel.h"
 #include "ring.h"
 #include "sequence.h"
@@ -123,12 +124,21 @@ std::shared_ptr<Record<T>> forward(const SamShape& s, Array<T> recurrent, Array<
   for (int b = 0; b < s.batch; ++b) {
     result->before[b]->make_current();
     f.timelines.push_back(&result->before[b]->timeline());
+    use_index(f.timelines[b]->index, f.timelines[b]->memory, s.index.get(), s.similarity == Similarity::kCosine, threads);
     result->journals.push_back(record ? std::make_shared<Journal<T>>(result->lengths[b], s.max_writes(),
                                                                      s.max_touched(), s.width)
                                       : nullptr);
     f.journals.push_back(result->journals.back().get());
   }
-  sequence_kernels<T>().forward(f, threads);
+  try {
+    sequence_kernels<T>().forward(f, threads);
+  } catch (...) {  // the states that came in stay what they are
+    for (int b = 0; b < s.batch; ++b)
+      if (Journal<T>* journal = f.journals[b])
+        for (int64_t step = journal->size(); step-- > 0;)
+          journal->undo(f.timelines[b]->memory, f.timelines[b]->ring, step);
+    throw;
+  }
   for (int b = 0; b < s.batch; ++b) result->after.push_back(result->before[b]->advanced(result->journals[b]));
   if (!record) result->before.clear();
   return result;
@@ -227,6 +237,14 @@ void bind(nb::module_& m, const std::string& suffix) {
   nb::class_<InitialWords<T>>(m, ("Initial" + suffix).c_str())
       .def("__init__", [](InitialWords<T>* self, nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu> words) {
         new (self) InitialWords<T>(words.data(), int32_t(words.shape(0)), int32_t(words.shape(1)));
+      })
+      .def("equals", [](const InitialWords<T>& self, nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu> words) {
+        if (int32_t(words.shape(0)) != self.rows || int32_t(words.shape(1)) != self.width) return false;
+        nb::gil_scoped_release unlocked;
+        for (int32_t row = 0; row < self.rows; ++row)
+          if (std::memcmp(self.word(row), words.data() + size_t(row) * self.width, sizeof(T) * self.width) != 0)
+            return false;
+        return true;
       });
   nb::class_<Version<T>>(m, ("Version" + suffix).c_str())
       .def_static(
@@ -289,10 +307,14 @@ NB_MODULE(_native, m) {
           "__init__",
           [](SamShape* self, int64_t steps, int32_t batch, int32_t hidden, int32_t rows, int32_t width, int32_t heads,
              int32_t k, Similarity similarity, double delta) {
-            new (self) SamShape{steps, batch, hidden, rows, width, heads, k, similarity, delta};
+            new (self) SamShape{steps, batch, hidden, rows, width, heads, k, similarity, delta, nullptr};
           },
           "steps"_a, "batch"_a, "hidden"_a, "rows"_a, "width"_a, "heads"_a, "k"_a, "similarity"_a, "delta"_a)
+      .def_prop_rw(
+          "index", [](const SamShape& self) { return std::const_pointer_cast<IndexSettings>(self.index); },
+          [](SamShape& self, std::shared_ptr<IndexSettings> index) { self.index = std::move(index); }, nb::arg().none())
       .def_ro("steps", &SamShape::steps);
+  bind_indexes(m);
   bind<float>(m, "32");
   bind<double>(m, "64");
   m.def("use_openmp_runtime", &use_openmp_runtime);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "aligned.h"
+#include "candidate_search.h"
 #include "exact_search.h"
 #include "row_gradients.h"
 #include "sequence.h"
@@ -21,6 +22,7 @@ class TouchedRows {
   void clear() { count_ = 0; }
   int size() const { return count_; }
   int32_t row(int i) const { return rows_[i]; }
+  const int32_t* rows() const { return rows_.data(); }
   // Adds a weight; true when the row is new.
   bool add(int32_t row, T weight) {
     int at = -1;
@@ -92,8 +94,7 @@ class SamStep {
     if (unused) std::copy(unused_.begin(), unused_.end(), unused);
     if (journal) journal->begin_step(memory);
     write(memory, journal, ask, previous_rows, previous_weights);
-    for (int h = 0; h < s_.heads; ++h) norms_[h] = std::sqrt(dot(query(h), query(h), stride_));
-    exact_search(memory, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, read_rows, scores, best_);
+    search(timeline, read_rows, scores);
     weigh(ask, scores, read_weights);
     gather(memory, read_rows, read_weights, read);
     touch(timeline.ring, journal, read_rows, read_weights);
@@ -130,6 +131,17 @@ class SamStep {
   }
 
  private:
+  void search(Timeline<T>& timeline, int32_t* rows, T* scores) {
+    MemoryIndex<T>* index = timeline.index.get();
+    if (index) index->wrote(touched_.rows(), touched_.size());
+    for (int h = 0; h < s_.heads; ++h) norms_[h] = std::sqrt(dot(query(h), query(h), stride_));
+    if (index == nullptr || index->is_exact())
+      exact_search(timeline.memory, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores, best_);
+    else
+      candidate_search(timeline.memory, *index, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores,
+                       best_, candidates_);
+  }
+
   static Aligned<T> zeroed(size_t n) {
     auto a = aligned_array<T>(n);
     std::memset(a.get(), 0, sizeof(T) * n);
@@ -306,6 +318,7 @@ class SamStep {
   Aligned<T> query_, add_, read_, d_query_, d_add_;
   std::vector<T> norms_, d_scores_;
   std::vector<Best<T>> best_;
+  CandidateRoom candidates_;
 };
 
 }  // namespace sparsam::SPARSAM_ISA

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "journal.h"
@@ -18,6 +19,7 @@ struct SamShape {
   int32_t batch, hidden, rows, width, heads, k;
   Similarity similarity;
   double delta;
+  std::shared_ptr<const IndexSettings> index;  // null: exact search
 
   int32_t reads() const { return heads * k; }
   int32_t read_width() const { return heads * width; }

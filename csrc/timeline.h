@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "journal.h"
+#include "memory_index.h"
 
 namespace sparsam {
 
@@ -19,6 +20,7 @@ struct Timeline {
       : memory(rows, width, std::move(initial)), ring(rows) {}
   Memory<T> memory;
   Ring ring;
+  std::unique_ptr<MemoryIndex<T>> index;  // null when the last search was exact
   std::atomic_flag busy;  // set while a call works on the buffer
 };
 

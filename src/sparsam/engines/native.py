@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sparsam import indexes
 from sparsam.engines import openmp
+from sparsam.engines.native_index import core_settings
 from sparsam.engines.native_memory import NativeMemory, fresh_memory, memory_link, sparse_rows
 from sparsam.reference.access import READ, WRITE, Access
 from sparsam.state import State
@@ -32,13 +32,11 @@ INFERENCE_STEPS = 512  # without gradients nothing is kept for long, so long seq
 
 
 def why_not(model: Any) -> str | None:
-    """It runs SAM with exact search on the CPU in float32 or float64."""
+    """It runs SAM on the CPU in float32 or float64."""
     if _native is None:
         return f"the extension sparsam._native is not there ({IMPORT_ERROR})"
     if model.name != "sam":
         return f"it has no {type(model).__name__}"
-    if not isinstance(model.index, indexes.Linear):
-        return f"it has no index {model.index}"
     weight = model.output.weight
     if weight.device.type != "cpu":
         return f"it runs on the CPU, the parameters are on {weight.device}"
@@ -178,6 +176,7 @@ class _Sequence(torch.autograd.Function):
             getattr(_native.Similarity, model.similarity),
             model.delta,
         )
+        shape.index = core_settings(model.index)
         lengths = call.ends.tolist()
         differentiable = any(ctx.needs_input_grad)
         recorded = _native.forward(
