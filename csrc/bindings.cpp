@@ -238,6 +238,7 @@ void bind(nb::module_& m, const std::string& suffix) {
       .def("__init__", [](InitialWords<T>* self, nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu> words) {
         new (self) InitialWords<T>(words.data(), int32_t(words.shape(0)), int32_t(words.shape(1)));
       })
+      .def_prop_ro("indexes", [](const InitialWords<T>& self) { return self.indexes.size(); })
       .def("equals", [](const InitialWords<T>& self, nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu> words) {
         if (int32_t(words.shape(0)) != self.rows || int32_t(words.shape(1)) != self.width) return false;
         nb::gil_scoped_release unlocked;
@@ -261,6 +262,11 @@ void bind(nb::module_& m, const std::string& suffix) {
              return copied(version);
            })
       .def_prop_ro("is_current", &Version<T>::is_current)
+      .def_prop_ro("indexed",  // words in the memory's index, -1 when search is exact
+                   [](const Version<T>& version) {
+                     const auto& index = version.timeline().index;
+                     return index && !index->is_exact() ? index->index()->size() : -1;
+                   })
       .def("written_rows", &written_rows<T>)
       .def("recency", [](Version<T>& version) {
         version.make_current();
