@@ -90,7 +90,8 @@ struct TapeArrays {
   Array<T> gates, cells, joint, interface;
   Array<int32_t> read_rows;
   Array<T> read_weights, scores;
-  std::optional<Array<int32_t>> unused;
+  std::optional<Array<int32_t>> unused, content_rows;  // the content of SDNC
+  std::optional<Array<T>> content_weights;
 
   SamTape<T> tape(const SamShape& s) const {
     const size_t steps = size_t(s.steps) * s.batch, states = size_t(s.steps + 1) * s.batch;
@@ -101,7 +102,9 @@ struct TapeArrays {
             pointer(read_rows, states * s.reads(), "read_rows"),
             pointer(read_weights, states * s.reads(), "read_weights"),
             pointer(scores, steps * s.reads(), "scores"),
-            unused ? pointer(*unused, steps * s.heads, "unused") : nullptr};
+            unused ? pointer(*unused, steps * s.heads, "unused") : nullptr,
+            content_rows ? pointer(*content_rows, steps * s.reads(), "content_rows") : nullptr,
+            content_weights ? pointer(*content_weights, steps * s.reads(), "content_weights") : nullptr};
   }
 };
 
@@ -124,9 +127,10 @@ std::shared_ptr<Record<T>> forward(const SamShape& s, Array<T> recurrent, Array<
   for (int b = 0; b < s.batch; ++b) {
     result->before[b]->make_current();
     f.timelines.push_back(&result->before[b]->timeline());
-    use_index(f.timelines[b]->index, f.timelines[b]->memory, s.index.get(), s.similarity == Similarity::kCosine, threads);
+    use_index(f.timelines[b]->index, f.timelines[b]->memory, s.index.get(), s.similarity == Similarity::kCosine,
+              threads);
     result->journals.push_back(record ? std::make_shared<Journal<T>>(result->lengths[b], s.max_writes(),
-                                                                     s.max_touched(), s.width)
+                                                                     s.max_touched(), s.width, s.k_links)
                                       : nullptr);
     f.journals.push_back(result->journals.back().get());
   }
@@ -136,7 +140,7 @@ std::shared_ptr<Record<T>> forward(const SamShape& s, Array<T> recurrent, Array<
     for (int b = 0; b < s.batch; ++b)
       if (Journal<T>* journal = f.journals[b])
         for (int64_t step = journal->size(); step-- > 0;)
-          journal->undo(f.timelines[b]->memory, f.timelines[b]->ring, step);
+          journal->undo(f.timelines[b]->memory, f.timelines[b]->ring, f.timelines[b]->links.get(), step);
     throw;
   }
   for (int b = 0; b < s.batch; ++b) result->after.push_back(result->before[b]->advanced(result->journals[b]));
@@ -144,12 +148,47 @@ std::shared_ptr<Record<T>> forward(const SamShape& s, Array<T> recurrent, Array<
   return result;
 }
 
-// Gradients with respect to the memories go in and come out as (batch, row) pairs and words.
+// Gradients with respect to the links as (batch, row of `Links`, column) triples and values.
 template <class T>
-std::pair<nb::ndarray<nb::numpy, int64_t>, nb::ndarray<nb::numpy, T>> backward(
+std::vector<LinkEntries<T>> links_from_arrays(int32_t batch, const std::optional<Array<int64_t>>& at,
+                                              const std::optional<Array<T>>& values) {
+  std::vector<LinkEntries<T>> out(batch);
+  if (!at) return out;
+  const size_t count = at->size() / 3;
+  const T* value = pointer(*values, count, "link_values");
+  for (size_t i = 0; i < count; ++i) {
+    LinkEntries<T>& to = out.at(at->data()[i]);
+    to.ids.push_back(at->data()[count + i]);
+    to.columns.push_back(int32_t(at->data()[2 * count + i]));
+    to.values.push_back(value[i]);
+  }
+  return out;
+}
+
+template <class T>
+std::pair<nb::ndarray<nb::numpy, int64_t>, nb::ndarray<nb::numpy, T>> links_to_arrays(
+    const std::vector<LinkEntries<T>>& links) {
+  size_t count = 0;
+  for (const auto& one : links) count += one.ids.size();
+  std::vector<int64_t> at(3 * count);
+  std::vector<T> values;
+  for (size_t b = 0; b < links.size(); ++b)
+    for (size_t i = 0; i < links[b].ids.size(); ++i) {
+      at[values.size()] = int64_t(b);
+      at[count + values.size()] = links[b].ids[i];
+      at[2 * count + values.size()] = links[b].columns[i];
+      values.push_back(links[b].values[i]);
+    }
+  return {to_numpy(std::move(at), {3, count}), to_numpy(std::move(values), {count})};
+}
+
+// Gradients with respect to the memories go in and come out as (batch, row) pairs and words, then those of the links.
+template <class T>
+nb::tuple backward(
     Record<T>& record, Array<T> recurrent, Array<T> interface_weight, const TapeArrays<T>& arrays, Array<T> d_joint,
     Array<T> d_state_joint, Array<T> d_state_cell, Array<T> d_state_weights, std::optional<Array<int64_t>> memory_at,
-    std::optional<Array<T>> memory_words, int threads) {
+    std::optional<Array<T>> memory_words, std::optional<Array<int64_t>> link_at, std::optional<Array<T>> link_values,
+    int threads) {
   const SamShape& s = record.shape;
   if (record.before.empty()) throw std::runtime_error("this forward pass kept no journal");
   SamBackward<T> f{s,
@@ -162,6 +201,7 @@ std::pair<nb::ndarray<nb::numpy, int64_t>, nb::ndarray<nb::numpy, T>> backward(
                    pointer(d_state_cell, size_t(s.batch) * s.hidden, "d_state_cell"),
                    pointer(d_state_weights, size_t(s.batch) * s.reads(), "d_state_weights"),
                    std::vector<RowGradients<T>>(s.batch),
+                   links_from_arrays<T>(s.batch, link_at, link_values),
                    {},
                    {}};
   if (memory_at) {
@@ -194,7 +234,9 @@ std::pair<nb::ndarray<nb::numpy, int64_t>, nb::ndarray<nb::numpy, T>> backward(
   }
   const size_t count = rows.size();
   batches.insert(batches.end(), rows.begin(), rows.end());
-  return {to_numpy(std::move(batches), {2, count}), to_numpy(std::move(words), {count, size_t(s.width)})};
+  const auto [links_at, links] = links_to_arrays(f.d_links);
+  return nb::make_tuple(to_numpy(std::move(batches), {2, count}), to_numpy(std::move(words), {count, size_t(s.width)}),
+                        links_at, links);
 }
 
 // Rows written in an episode and their words, rows ascending.
@@ -213,10 +255,73 @@ std::pair<nb::ndarray<nb::numpy, int64_t>, nb::ndarray<nb::numpy, T>> written_ro
   return {to_numpy(std::move(rows), {count}), to_numpy(std::move(words), {count, size_t(memory.width())})};
 }
 
+// Rows of links that are not empty, as `Links` names them, their columns (-1 for none) and weights, K_L to a row.
+template <class T>
+nb::tuple link_rows(Version<T>& version) {
+  const Versions<T> one{version.shared_from_this()};
+  const Claim<T> claim(one);
+  version.make_current();
+  const Timeline<T>& timeline = version.timeline();
+  if (!timeline.links) throw std::invalid_argument("this memory has no links");
+  const Links<T>& links = *timeline.links;
+  std::vector<int64_t> ids;
+  std::vector<int32_t> columns;
+  std::vector<T> weights;
+  auto append = [&](int64_t id) {
+    const LinkRow<const T> row = links.row(id);
+    if (links.count(row) == 0) return;
+    ids.push_back(id);
+    for (int e = 0; e < links.k(); ++e) columns.push_back(row.columns[e] - 1);
+    weights.insert(weights.end(), row.weights, row.weights + links.k());
+  };
+  for (const int32_t row : timeline.memory.written()) append(links.predecessors(row)), append(links.successors(row));
+  append(links.precedence());
+  const size_t count = ids.size(), k = size_t(links.k());
+  return nb::make_tuple(to_numpy(std::move(ids), {count}), to_numpy(std::move(columns), {count, k}),
+                        to_numpy(std::move(weights), {count, k}));
+}
+
+template <class T>
+void restore_links(Version<T>& version, Array<int64_t> ids, Array<int32_t> columns, Array<T> weights) {
+  if (!version.timeline().links) throw std::invalid_argument("this memory has no links");
+  Links<T>& links = *version.timeline().links;
+  const int32_t* column = pointer(columns, ids.size() * links.k(), "columns");
+  const T* weight = pointer(weights, ids.size() * links.k(), "weights");
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const int64_t id = ids.data()[i];
+    if (id < 0 || id > links.precedence()) throw std::invalid_argument("ids: " + std::to_string(id) + " out of range");
+    const LinkRow<T> row = links.row(id);
+    for (int e = 0; e < links.k(); ++e, ++column, ++weight) {
+      if (*column < -1 || *column >= links.rows())
+        throw std::invalid_argument("columns: row " + std::to_string(*column) + " out of range");
+      row.columns[e] = *column + 1;
+      row.weights[e] = *weight;
+    }
+  }
+}
+
+// What the memory's index proposes for a query; nothing when search is exact.
+template <class T>
+std::vector<int32_t> candidates(Version<T>& version, Array<T> query) {
+  const Versions<T> one{version.shared_from_this()};
+  const Claim<T> claim(one);
+  version.make_current();
+  const auto& index = version.timeline().index;
+  const int32_t width = version.timeline().memory.width();
+  const T* word = pointer(query, width, "query");
+  if (index) index->prepare(1);
+  if (!index || index->is_exact()) return {};
+  CandidateIndex::Scratch scratch;
+  std::vector<int32_t> rows(index->max_candidates());
+  rows.resize(index->propose(word, word_norm(word, width), scratch, rows.data()));
+  return rows;
+}
+
 template <class T>
 typename Version<T>::Pointer restored(int32_t rows, int32_t width, std::shared_ptr<InitialWords<T>> initial,
-                                      Array<int64_t> written, Array<T> words, const std::vector<int32_t>& recency) {
-  auto timeline = std::make_shared<Timeline<T>>(rows, width, std::move(initial));
+                                      Array<int64_t> written, Array<T> words, const std::vector<int32_t>& recency,
+                                      int32_t k_links) {
+  auto timeline = std::make_shared<Timeline<T>>(rows, width, std::move(initial), k_links);
   const T* from = pointer(words, written.size() * width, "words");
   for (size_t i = 0; i < written.size(); ++i) {
     const int64_t row = written.data()[i];
@@ -232,6 +337,18 @@ typename Version<T>::Pointer restored(int32_t rows, int32_t width, std::shared_p
   return std::make_shared<Version<T>>(std::move(timeline));
 }
 
+// out (m, n) = a^T b for a (depth, m) and b (depth, n) whose rows are contiguous.
+template <class T>
+void tall_product(nb::ndarray<const T, nb::ndim<2>, nb::device::cpu> a, nb::ndarray<const T, nb::ndim<2>, nb::device::cpu> b,
+                  Array<T> out, int threads) {
+  if (a.shape(0) != b.shape(0) || (a.shape(1) > 1 && a.stride(1) != 1) || (b.shape(1) > 1 && b.stride(1) != 1))
+    throw std::invalid_argument("a, b: expected equally many rows of contiguous numbers");
+  T* c = pointer(out, a.shape(1) * b.shape(1), "out");
+  nb::gil_scoped_release unlocked;
+  sequence_kernels<T>().tall_product(a.data(), a.stride(0), b.data(), b.stride(0), int64_t(a.shape(0)),
+                                     int(a.shape(1)), int(b.shape(1)), c, threads);
+}
+
 template <class T>
 void bind(nb::module_& m, const std::string& suffix) {
   nb::class_<InitialWords<T>>(m, ("Initial" + suffix).c_str())
@@ -239,22 +356,24 @@ void bind(nb::module_& m, const std::string& suffix) {
         new (self) InitialWords<T>(words.data(), int32_t(words.shape(0)), int32_t(words.shape(1)));
       })
       .def_prop_ro("indexes", [](const InitialWords<T>& self) { return self.indexes.size(); })
-      .def("equals", [](const InitialWords<T>& self, nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu> words) {
+      .def("equals", [](const InitialWords<T>& self,
+                        nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu> words) {
         if (int32_t(words.shape(0)) != self.rows || int32_t(words.shape(1)) != self.width) return false;
         nb::gil_scoped_release unlocked;
-        for (int32_t row = 0; row < self.rows; ++row)
-          if (std::memcmp(self.word(row), words.data() + size_t(row) * self.width, sizeof(T) * self.width) != 0)
-            return false;
-        return true;
+        return self.equals(words.data());
       });
   nb::class_<Version<T>>(m, ("Version" + suffix).c_str())
       .def_static(
           "fresh",
-          [](int32_t rows, int32_t width, std::shared_ptr<InitialWords<T>> initial) {
-            return std::make_shared<Version<T>>(std::make_shared<Timeline<T>>(rows, width, std::move(initial)));
+          [](int32_t rows, int32_t width, std::shared_ptr<InitialWords<T>> initial, int32_t k_links) {
+            return std::make_shared<Version<T>>(
+                std::make_shared<Timeline<T>>(rows, width, std::move(initial), k_links));
           },
-          "rows"_a, "width"_a, "initial"_a = nb::none())
-      .def_static("restored", &restored<T>, "rows"_a, "width"_a, "initial"_a.none(), "written"_a, "words"_a, "recency"_a)
+          "rows"_a, "width"_a, "initial"_a = nb::none(), "k_links"_a = 0)
+      .def_static("restored", &restored<T>, "rows"_a, "width"_a, "initial"_a.none(), "written"_a, "words"_a, "recency"_a,
+                  "k_links"_a = 0)
+      .def("link_rows", &link_rows<T>)
+      .def("restore_links", &restore_links<T>)
       .def("copied",
            [](Version<T>& version) {
              const Versions<T> one{version.shared_from_this()};
@@ -262,6 +381,7 @@ void bind(nb::module_& m, const std::string& suffix) {
              return copied(version);
            })
       .def_prop_ro("is_current", &Version<T>::is_current)
+      .def("candidates", &candidates<T>)
       .def_prop_ro("indexed",  // words in the memory's index, -1 when search is exact
                    [](const Version<T>& version) {
                      const auto& index = version.timeline().index;
@@ -279,13 +399,16 @@ void bind(nb::module_& m, const std::string& suffix) {
       .def(
           "__init__",
           [](TapeArrays<T>* self, Array<T> gates, Array<T> cells, Array<T> joint, Array<T> interface,
-             Array<int32_t> read_rows, Array<T> read_weights, Array<T> scores, std::optional<Array<int32_t>> unused) {
-            new (self) TapeArrays<T>{gates, cells, joint, interface, read_rows, read_weights, scores, unused};
+             Array<int32_t> read_rows, Array<T> read_weights, Array<T> scores, std::optional<Array<int32_t>> unused,
+             std::optional<Array<int32_t>> content_rows, std::optional<Array<T>> content_weights) {
+            new (self) TapeArrays<T>{gates,  cells,  joint,        interface,      read_rows, read_weights,
+                                     scores, unused, content_rows, content_weights};
           },
           "gates"_a, "cells"_a, "joint"_a, "interface"_a, "read_rows"_a, "read_weights"_a, "scores"_a,
-          "unused"_a = nb::none());
+          "unused"_a = nb::none(), "content_rows"_a = nb::none(), "content_weights"_a = nb::none());
   m.def("forward", &forward<T>);
   m.def("backward", &backward<T>);
+  m.def("tall_product", &tall_product<T>);
 }
 
 }  // namespace
@@ -312,10 +435,12 @@ NB_MODULE(_native, m) {
       .def(
           "__init__",
           [](SamShape* self, int64_t steps, int32_t batch, int32_t hidden, int32_t rows, int32_t width, int32_t heads,
-             int32_t k, Similarity similarity, double delta) {
-            new (self) SamShape{steps, batch, hidden, rows, width, heads, k, similarity, delta, nullptr};
+             int32_t k, Similarity similarity, double delta, int32_t k_links, bool link_gradients) {
+            new (self) SamShape{steps, batch, hidden,     rows,  width,   heads,
+                                k,     similarity, delta, k_links, link_gradients, nullptr};
           },
-          "steps"_a, "batch"_a, "hidden"_a, "rows"_a, "width"_a, "heads"_a, "k"_a, "similarity"_a, "delta"_a)
+          "steps"_a, "batch"_a, "hidden"_a, "rows"_a, "width"_a, "heads"_a, "k"_a, "similarity"_a, "delta"_a,
+          "k_links"_a = 0, "link_gradients"_a = false)
       .def_prop_rw(
           "index", [](const SamShape& self) { return std::const_pointer_cast<IndexSettings>(self.index); },
           [](SamShape& self, std::shared_ptr<IndexSettings> index) { self.index = std::move(index); }, nb::arg().none())

@@ -7,7 +7,9 @@
 #include <memory>
 #include <vector>
 
+#include "links.h"
 #include "memory.h"
+#include "recycled.h"
 #include "ring.h"
 
 namespace sparsam {
@@ -17,26 +19,31 @@ namespace sparsam {
 template <class T>
 class Journal {
  public:
-  Journal(int64_t steps, int32_t max_writes, int32_t max_moves, int32_t width)
+  Journal(int64_t steps, int32_t max_writes, int32_t max_moves, int32_t width, int32_t k_links = 0)
       : steps_(steps),
         max_writes_(max_writes),
         max_moves_(max_moves),
         width_(width),
-        heads_(new Head[steps]),
-        rows_(new int32_t[steps * max_writes]),
-        words_(new T[steps * max_writes * width]),
-        norms_(new T[steps * max_writes]),
-        moves_(new Move[steps * max_moves]) {}
+        heads_(recycled_array<Head>(steps)),
+        rows_(recycled_array<int32_t>(steps * max_writes)),
+        words_(recycled_array<T>(steps * max_writes * width)),
+        norms_(recycled_array<T>(steps * max_writes)),
+        moves_(recycled_array<Move>(steps * max_moves)),
+        links_(k_links > 0 ? new LinkJournal<T>(steps, k_links) : nullptr) {}
 
   int64_t size() const { return size_; }
   static size_t bytes_per_step(int32_t max_writes, int32_t max_moves, int32_t width) {
     return sizeof(Head) + max_writes * (sizeof(int32_t) + sizeof(T) * (width + 1)) + max_moves * sizeof(Move);
   }
-  size_t bytes() const { return steps_ * bytes_per_step(max_writes_, max_moves_, width_); }
+  size_t bytes() const {
+    return steps_ * bytes_per_step(max_writes_, max_moves_, width_) + (links_ ? links_->used_bytes() : 0);
+  }
+  LinkJournal<T>* links() { return links_.get(); }  // null for a memory without links
 
   // Recording: begin_step, then any number of save (before a row is written), then any number of moved.
   void begin_step(const Memory<T>& memory) {
     heads_[size_++] = {0, 0, static_cast<int32_t>(memory.written().size())};
+    if (links_) links_->begin_step();
   }
   void save(const Memory<T>& memory, int32_t row) {
     Head& head = heads_[size_ - 1];
@@ -62,11 +69,13 @@ class Journal {
     for (int32_t i = heads_[step].writes; i-- > 0;) swap_word(memory, step * max_writes_ + i);
     memory.unmark_to(heads_[step].written_before);
   }
-  void undo(Memory<T>& memory, Ring& ring, int64_t step) {
+  void undo(Memory<T>& memory, Ring& ring, Links<T>* links, int64_t step) {
     undo_ring(ring, step);
+    if (links_) links_->undo(*links, step);
     undo_words(memory, step);
   }
-  void redo(Memory<T>& memory, Ring& ring, int64_t step) {
+  void redo(Memory<T>& memory, Ring& ring, Links<T>* links, int64_t step) {
+    if (links_) links_->redo(*links, step);
     for (int32_t i = 0; i < heads_[step].writes; ++i) {
       memory.mark_written(rows_[step * max_writes_ + i]);
       swap_word(memory, step * max_writes_ + i);
@@ -92,11 +101,12 @@ class Journal {
 
   int64_t steps_, size_ = 0;
   int32_t max_writes_, max_moves_, width_;
-  std::unique_ptr<Head[]> heads_;
-  std::unique_ptr<int32_t[]> rows_;
-  std::unique_ptr<T[]> words_;
-  std::unique_ptr<T[]> norms_;
-  std::unique_ptr<Move[]> moves_;
+  Recycled<Head> heads_;
+  Recycled<int32_t> rows_;
+  Recycled<T> words_;
+  Recycled<T> norms_;
+  Recycled<Move> moves_;
+  std::unique_ptr<LinkJournal<T>> links_;
 };
 
 }  // namespace sparsam

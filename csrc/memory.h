@@ -47,6 +47,11 @@ struct InitialWords {
   const T* word(int32_t row) const {
     return static_cast<const T*>(words->data()) + size_t(row) * padded_width<T>(width);
   }
+  bool equals(const T* others) const {
+    for (int32_t row = 0; row < rows; ++row)
+      if (std::memcmp(word(row), others + size_t(row) * width, sizeof(T) * width) != 0) return false;
+    return true;
+  }
   int32_t rows, width;
   std::shared_ptr<SharedBase> words, norms;
   mutable std::mutex lock;

@@ -32,7 +32,8 @@ class SeenWords final : public WordSource {
       : words_(words), norms_(norms), width_(width), stride_(padded_width<T>(width)), unit_(unit) {}
   void fetch(int32_t row, float* out) const override {
     const T* word = words_ + size_t(row) * stride_;
-    const T scale = unit_ ? T(1) / norms_[row] : T(1);
+    // A rebuild may ask for a word that was erased a moment ago and is about to leave the index.
+    const T scale = !unit_ ? T(1) : norms_[row] > 0 ? T(1) / norms_[row] : T(0);
     for (int32_t j = 0; j < width_; ++j) out[j] = static_cast<float>(word[j] * scale);
   }
 

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "aligned.h"
 #include "candidate_search.h"
 #include "exact_search.h"
+#include "link_gradients.h"
 #include "row_gradients.h"
 #include "sequence.h"
 #include "simd.h"
@@ -23,6 +25,7 @@ class TouchedRows {
   int size() const { return count_; }
   int32_t row(int i) const { return rows_[i]; }
   const int32_t* rows() const { return rows_.data(); }
+  const T* weights() const { return usage_.data(); }
   // Adds a weight; true when the row is new.
   bool add(int32_t row, T weight) {
     int at = -1;
@@ -51,7 +54,7 @@ class TouchedRows {
   int count_ = 0;
 };
 
-// Pointers into one step of an interface vector: q, a (head by head), beta, alpha, gamma.
+// Pointers into one step of an interface vector: q, a (head by head), beta, alpha, gamma, and with links the modes.
 template <class T>
 struct InterfaceView {
   InterfaceView(T* at, const SamShape& s)
@@ -59,8 +62,31 @@ struct InterfaceView {
         write_word(at + s.read_width()),
         strength(at + 2 * s.read_width()),
         write_gate(strength + s.heads),
-        interpolation(write_gate + s.heads) {}
-  T *query, *write_word, *strength, *write_gate, *interpolation;
+        interpolation(write_gate + s.heads),
+        modes(interpolation + s.heads) {}
+  T *query, *write_word, *strength, *write_gate, *interpolation, *modes;
+};
+
+// Pointers into one step of a tape (`SamTape`), for one batch element.
+template <class T>
+struct StepTape {
+  T* interface;
+  const int32_t* previous_rows;  // reads of the step before
+  const T* previous_weights;
+  int32_t* read_rows;
+  T* read_weights;
+  T* scores;
+  int32_t* unused;  // null when nobody asks; likewise the next two without links
+  int32_t* content_rows;
+  T* content_weights;
+};
+
+// Gradients with respect to a batch element's memory and links, while they are accumulated.
+template <class T>
+struct StateGradients {
+  StateGradients(int32_t rows, int32_t width) : memory(rows, width) {}
+  RowGradientBuffer<T> memory;
+  std::unique_ptr<LinkGradients<T>> links;  // null when they are constants
 };
 
 // Room for one step, reused over a whole sequence.
@@ -81,56 +107,46 @@ class SamStep {
         norms_(shape.heads),
         d_scores_(shape.k) {}
 
-  // Steps 2 to 6 of SAM. `previous_*` (R, K) are the reads of the step before; `read_*` and `scores` (R, K) and
-  // `read` (R, W) come out, and the erased rows (R) where `unused` is given. `interface` comes in before its activation and leaves after it.
-  void forward(Timeline<T>& timeline, Journal<T>* journal, T* interface, const int32_t* previous_rows,
-               const T* previous_weights, int32_t* read_rows, T* read_weights, T* scores, T* read,
-               int32_t* unused) {
-    Memory<T>& memory = timeline.memory;
-    const InterfaceView<T> ask(interface, s_);
-    activate(ask);
-    load_words(ask);
-    timeline.ring.first(s_.heads, unused_.data());
-    if (unused) std::copy(unused_.begin(), unused_.end(), unused);
-    if (journal) journal->begin_step(memory);
-    write(memory, journal, ask, previous_rows, previous_weights);
-    search(timeline, read_rows, scores);
-    weigh(ask, scores, read_weights);
-    gather(memory, read_rows, read_weights, read);
-    touch(timeline.ring, journal, read_rows, read_weights);
+  // Steps 2 to 6 of SAM. The interface comes in before its activation and leaves after it; `read` (R, W) comes out.
+  void forward(Timeline<T>& timeline, Journal<T>* journal, const StepTape<T>& tape, T* read) {
+    const InterfaceView<T> ask(tape.interface, s_);
+    begin(timeline, journal, ask, tape);
+    search(timeline, tape.read_rows, tape.scores);
+    weigh(ask, tape.scores, tape.read_weights);
+    gather(timeline.memory, tape.read_rows, tape.read_weights, read);
+    touch(timeline.ring, journal, tape.read_rows, tape.read_weights);
   }
 
   // The gradients of `forward` at journal step `step`, which is undone on the way. `d_read` (R, W) and `d_weights`
   // (R, K, of this step's read weights) come in; `d_weights` leaves as the gradient of the previous read weights and
   // `interface` as the gradient of its values before activation.
-  void backward(Timeline<T>& timeline, Journal<T>& journal, int64_t step, RowGradientBuffer<T>& d_memory, T* interface,
-                const int32_t* previous_rows, const T* previous_weights, const int32_t* read_rows,
-                const T* read_weights, const T* scores, const T* d_read, T* d_weights) {
-    Memory<T>& memory = timeline.memory;
-    const InterfaceView<T> ask(interface, s_);
-    load_words(ask);
-    for (int h = 0; h < s_.heads; ++h) std::memcpy(read_.get() + h * stride_, d_read + h * s_.width, word_bytes());
-    std::memset(d_query_.get(), 0, sizeof(T) * s_.heads * stride_);
-    std::memset(d_add_.get(), 0, sizeof(T) * s_.heads * stride_);
+  void backward(Timeline<T>& timeline, Journal<T>& journal, int64_t step, StateGradients<T>& d_state,
+                const StepTape<T>& tape, const T* d_read, T* d_weights) {
+    const InterfaceView<T> ask(tape.interface, s_);
+    begin_backward(ask, d_read);
     for (int h = 0; h < s_.heads; ++h) {
-      const T d_strength = read_backward(memory, d_memory, h, ask.strength[h], read_rows + h * s_.k,
-                                         read_weights + h * s_.k, scores + h * s_.k, d_weights + h * s_.k);
-      // beta = 1 + softplus(x), so d beta / dx = sigmoid(x) = 1 - exp(1 - beta)
-      ask.strength[h] = d_strength * -std::expm1(T(1) - ask.strength[h]);
+      const int at = h * s_.k;
+      const T d_strength = read_backward(timeline.memory, d_state.memory, h, ask.strength[h], tape.read_rows + at,
+                                         tape.read_weights + at, tape.scores + at, d_weights + at);
+      ask.strength[h] = before_softplus(ask.strength[h], d_strength);
     }
     journal.undo_ring(timeline.ring, step);
-    timeline.ring.first(s_.heads, unused_.data());
-    for (int h = 0; h < s_.heads; ++h)
-      write_backward(d_memory, h, ask, previous_rows + h * s_.k, previous_weights + h * s_.k, d_weights + h * s_.k);
-    for (const int32_t row : unused_) d_memory.clear_row(row);  // what an erased word held makes no difference
-    journal.undo_words(memory, step);
-    for (int h = 0; h < s_.heads; ++h) {
-      std::memcpy(ask.query + h * s_.width, d_query_.get() + h * stride_, word_bytes());
-      std::memcpy(ask.write_word + h * s_.width, d_add_.get() + h * stride_, word_bytes());
-    }
+    writes_backward(timeline, d_state.memory, ask, tape, d_weights, [](int32_t) { return T(0); });
+    journal.undo_words(timeline.memory, step);
+    end_backward(ask);
   }
 
- private:
+ protected:
+  // Activates the interface and writes.
+  void begin(Timeline<T>& timeline, Journal<T>* journal, const InterfaceView<T>& ask, const StepTape<T>& tape) {
+    activate(ask);
+    load_words(ask);
+    timeline.ring.first(s_.heads, unused_.data());
+    if (tape.unused) std::copy(unused_.begin(), unused_.end(), tape.unused);
+    if (journal) journal->begin_step(timeline.memory);
+    write(timeline.memory, journal, ask, tape.previous_rows, tape.previous_weights);
+  }
+
   void search(Timeline<T>& timeline, int32_t* rows, T* scores) {
     MemoryIndex<T>* index = timeline.index.get();
     if (index) index->wrote(touched_.rows(), touched_.size());
@@ -138,9 +154,37 @@ class SamStep {
     if (index == nullptr || index->is_exact())
       exact_search(timeline.memory, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores, best_);
     else
-      candidate_search(timeline.memory, *index, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores,
-                       best_, candidates_);
+      candidate_search(timeline.memory, *index, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows,
+                       scores, best_, candidates_);
   }
+
+  void begin_backward(const InterfaceView<T>& ask, const T* d_read) {
+    load_words(ask);
+    for (int h = 0; h < s_.heads; ++h) std::memcpy(read_.get() + h * stride_, d_read + h * s_.width, word_bytes());
+    std::memset(d_query_.get(), 0, sizeof(T) * s_.heads * stride_);
+    std::memset(d_add_.get(), 0, sizeof(T) * s_.heads * stride_);
+  }
+
+  // Of all heads' writes; `more(row)` is what else a write weight there gets. The ring is undone already.
+  template <class More>
+  void writes_backward(Timeline<T>& timeline, RowGradientBuffer<T>& d_memory, const InterfaceView<T>& ask,
+                       const StepTape<T>& tape, T* d_weights, const More& more) {
+    timeline.ring.first(s_.heads, unused_.data());
+    for (int h = 0; h < s_.heads; ++h)
+      write_backward(d_memory, h, ask, tape.previous_rows + h * s_.k, tape.previous_weights + h * s_.k,
+                     d_weights + h * s_.k, more);
+    for (const int32_t row : unused_) d_memory.clear_row(row);  // what an erased word held makes no difference
+  }
+
+  void end_backward(const InterfaceView<T>& ask) {
+    for (int h = 0; h < s_.heads; ++h) {
+      std::memcpy(ask.query + h * s_.width, d_query_.get() + h * stride_, word_bytes());
+      std::memcpy(ask.write_word + h * s_.width, d_add_.get() + h * stride_, word_bytes());
+    }
+  }
+
+  // beta = 1 + softplus(x), so d beta / dx = sigmoid(x) = 1 - exp(1 - beta)
+  static T before_softplus(T strength, T d_strength) { return d_strength * -std::expm1(T(1) - strength); }
 
   static Aligned<T> zeroed(size_t n) {
     auto a = aligned_array<T>(n);
@@ -234,22 +278,32 @@ class SamStep {
     }
   }
 
-  // Returns the gradient of the strength beta.
+  // Gradients through r_h = sum of weight * word, `d_weights` included, into `d_scores_`; then through the weights.
   T read_backward(const Memory<T>& memory, RowGradientBuffer<T>& d_memory, int h, T strength, const int32_t* rows,
                   const T* weights, const T* scores, const T* d_weights) {
+    gather_backward(memory, d_memory, h, rows, weights, d_weights, d_scores_.data());
+    return content_backward(memory, d_memory, h, strength, rows, weights, scores, d_scores_.data());
+  }
+
+  void gather_backward(const Memory<T>& memory, RowGradientBuffer<T>& d_memory, int h, const int32_t* rows,
+                       const T* weights, const T* d_weights, T* out) const {
     const T* d_read = read_.get() + h * stride_;
-    T mean = 0;
     for (int i = 0; i < s_.k; ++i) {
-      d_scores_[i] = d_weights[i] + dot(d_read, memory.word(rows[i]), stride_);
-      mean += weights[i] * d_scores_[i];
+      out[i] = d_weights[i] + dot(d_read, memory.word(rows[i]), stride_);
+      add_scaled(d_memory.row(rows[i]), weights[i], d_read, stride_);
     }
-    T d_strength = 0;
+  }
+
+  // Through the softmax over the K rows found. Returns the gradient of the strength beta.
+  T content_backward(const Memory<T>& memory, RowGradientBuffer<T>& d_memory, int h, T strength, const int32_t* rows,
+                     const T* weights, const T* scores, const T* d_weights) {
+    T mean = 0, d_strength = 0;
+    for (int i = 0; i < s_.k; ++i) mean += weights[i] * d_weights[i];
     for (int i = 0; i < s_.k; ++i) {
-      const T d_logit = weights[i] * (d_scores_[i] - mean);
+      const T d_logit = weights[i] * (d_weights[i] - mean);
       d_strength += d_logit * scores[i];
-      T* d_word = d_memory.row(rows[i]);
-      add_scaled(d_word, weights[i], d_read, stride_);
-      similarity_backward(h, memory.word(rows[i]), memory.norm(rows[i]), scores[i], strength * d_logit, d_word);
+      similarity_backward(h, memory.word(rows[i]), memory.norm(rows[i]), scores[i], strength * d_logit,
+                          d_memory.row(rows[i]));
     }
     return d_strength;
   }
@@ -282,17 +336,18 @@ class SamStep {
   }
 
   // Gradients of a_h and the gates of head h; `d_weights` (K) leaves as the gradient of the previous read weights.
+  template <class More>
   void write_backward(RowGradientBuffer<T>& d_memory, int h, const InterfaceView<T>& ask, const int32_t* rows,
-                      const T* weights, T* d_weights) {
+                      const T* weights, T* d_weights, const More& more) {
     const T alpha = ask.write_gate[h], gamma = ask.interpolation[h];
     T* d_add = d_add_.get() + h * stride_;
     T d_alpha = 0, d_gamma = 0;
     // The gradient of a write weight is a_h · dM(row); a row whose gradient nobody touched has none.
     auto through = [&](int32_t row, T weight) -> T {
-      if (!d_memory.touched(row)) return 0;
+      if (!d_memory.touched(row)) return more(row);
       const T* d_word = d_memory.row(row);
       add_scaled(d_add, weight, d_word, stride_);
-      return dot(add(h), d_word, stride_);
+      return dot(add(h), d_word, stride_) + more(row);
     };
     for (int i = 0; i < s_.k; ++i) {
       if (rows[i] < 0) {

@@ -1,4 +1,4 @@
-// A whole sequence of SAM, forward and backward: what the kernels of each instruction set are given.
+// A whole sequence of SAM or SDNC, forward and backward: what the kernels of each instruction set are given.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,21 @@ namespace sparsam {
 enum class Similarity : int32_t { kCosine, kEuclidean, kDot };
 constexpr double kCosineEpsilon = 1e-6;
 
-// Letters of the paper: T steps, B batch, H hidden, N rows, W width, R heads, K reads per head.
+// Letters of the paper: T steps, B batch, H hidden, N rows, W width, R heads, K reads per head, K_L links per row.
 struct SamShape {
   int64_t steps;
   int32_t batch, hidden, rows, width, heads, k;
   Similarity similarity;
   double delta;
-  std::shared_ptr<const IndexSettings> index;  // null: exact search
+  int32_t k_links = 0;  // 0 for SAM, which has no links
+  bool link_gradients = false;
+  std::shared_ptr<const IndexSettings> index = nullptr;  // null: exact search
 
   int32_t reads() const { return heads * k; }
   int32_t read_width() const { return heads * width; }
   int32_t joint() const { return hidden + read_width(); }                  // [h_t, r_t]
-  int32_t interface() const { return 2 * read_width() + 3 * heads; }       // q, a, beta, alpha, gamma
+  // q, a, beta, alpha, gamma, and with links the read modes
+  int32_t interface() const { return 2 * read_width() + (k_links > 0 ? 6 : 3) * heads; }
   int32_t max_writes() const { return heads * (k + 1); }
   int32_t max_touched() const { return heads * (2 * k + 1); }
 };
@@ -38,8 +41,10 @@ struct SamTape {
   T* interface;           // (T, B, F): activated
   int32_t* read_rows;     // (T+1, B, R, K), -1 for none
   T* read_weights;        // (T+1, B, R, K)
-  T* scores;              // (T, B, R, K): similarities of the rows read
+  T* scores;              // (T, B, R, K): similarities of the rows found by content, which SAM reads
   int32_t* unused;        // (T, B, R): the rows erased; null when nobody asks
+  int32_t* content_rows;  // (T, B, R, K): with links, the rows found by content and c_h there; else null
+  T* content_weights;
 };
 
 template <class T>
@@ -61,6 +66,14 @@ struct RowGradients {
   std::vector<T> words;  // (rows, W)
 };
 
+// A gradient with respect to the links of one batch element: entries of the rows that `Links` names.
+template <class T>
+struct LinkEntries {
+  std::vector<int64_t> ids;
+  std::vector<int32_t> columns;
+  std::vector<T> values;
+};
+
 template <class T>
 struct SamBackward {
   SamShape shape;
@@ -73,6 +86,7 @@ struct SamBackward {
   T* d_state_cell;       // (B, H)
   T* d_state_weights;    // (B, R, K)
   std::vector<RowGradients<T>> d_memory;  // (B): of the final memory in, of the starting memory out
+  std::vector<LinkEntries<T>> d_links;    // (B): likewise of the links, where they are differentiated
   std::vector<Timeline<T>*> timelines;
   std::vector<Journal<T>*> journals;
 };
@@ -82,6 +96,9 @@ template <class T>
 struct SequenceKernels {
   void (*forward)(const SamForward<T>&, int threads);
   void (*backward)(SamBackward<T>&, int threads);
+  // C (m x n) = A^T B over `depth` rows of A and B with the given strides (tall_product.h).
+  void (*tall_product)(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t depth, int m, int n, T* c,
+                       int threads);
 };
 
 // The set named by SPARSAM_ISA ("baseline", "avx2", "avx512") or else the best that this processor has.

@@ -9,8 +9,10 @@
 
 #include "parallel.h"
 #include "sam_step.h"
+#include "sdnc_step.h"
 #include "sequence.h"
 #include "small_gemm.h"
+#include "tall_product.h"
 
 namespace sparsam::SPARSAM_ISA {
 
@@ -60,7 +62,18 @@ struct At {
   T* interface(int64_t t, int b) const { return tape.interface + index(t, b) * s.interface(); }
   int32_t* rows(int64_t t, int b) const { return tape.read_rows + index(t, b) * s.reads(); }
   T* weights(int64_t t, int b) const { return tape.read_weights + index(t, b) * s.reads(); }
-  T* scores(int64_t t, int b) const { return tape.scores + index(t, b) * s.reads(); }
+  StepTape<T> step(int64_t t, int b) const {
+    const int64_t reads = index(t, b) * s.reads();
+    return {interface(t, b),
+            rows(t, b),
+            weights(t, b),
+            rows(t + 1, b),
+            weights(t + 1, b),
+            tape.scores + reads,
+            tape.unused ? tape.unused + index(t, b) * s.heads : nullptr,
+            tape.content_rows ? tape.content_rows + reads : nullptr,
+            tape.content_weights ? tape.content_weights + reads : nullptr};
+  }
 };
 
 // Batch elements are run in groups, each through all its steps with no barrier in between.
@@ -75,11 +88,11 @@ void for_each_group(int batch, int threads, F&& run) {
   });
 }
 
-template <class T>
+template <class Step, class T>
 void forward_group(const SamForward<T>& f, const Packed<T>& recurrent, const Packed<T>& interface, int first, int last) {
   const SamShape& s = f.shape;
   const At<T> at{s, f.tape};
-  SamStep<T> step(s);
+  Step step(s);
   const T* from[kMaxRows];
   T* to[kMaxRows];
   int active[kMaxRows];
@@ -106,9 +119,7 @@ void forward_group(const SamForward<T>& f, const Packed<T>& recurrent, const Pac
     interface.multiply(n, from, to);
     for (int i = 0; i < n; ++i) {
       const int b = active[i];
-      step.forward(*f.timelines[b], f.journals[b], at.interface(t, b), at.rows(t, b), at.weights(t, b),
-                   at.rows(t + 1, b), at.weights(t + 1, b), at.scores(t, b), at.joint(t + 1, b) + s.hidden,
-                   f.tape.unused ? f.tape.unused + at.index(t, b) * s.heads : nullptr);
+      step.forward(*f.timelines[b], f.journals[b], at.step(t, b), at.joint(t + 1, b) + s.hidden);
     }
   }
 }
@@ -119,18 +130,26 @@ void forward(const SamForward<T>& f, int threads) {
   // B(k, n) = weight[n][k]: the weights as they stand are the transposes of what a forward product needs.
   const Packed<T> recurrent(f.recurrent, s.joint(), 4 * s.hidden, 1, s.joint());
   const Packed<T> interface(f.interface_weight, s.hidden, s.interface(), 1, s.hidden);
-  for_each_group(s.batch, threads, [&](int first, int last) { forward_group(f, recurrent, interface, first, last); });
+  for_each_group(s.batch, threads, [&](int first, int last) {
+    if (s.k_links > 0)
+      forward_group<SdncStep<T>>(f, recurrent, interface, first, last);
+    else
+      forward_group<SamStep<T>>(f, recurrent, interface, first, last);
+  });
 }
 
-template <class T>
+template <class Step, class T>
 void backward_group(SamBackward<T>& f, const Packed<T>& recurrent, const Packed<T>& interface, int first, int last) {
   const SamShape& s = f.shape;
   const At<T> at{s, f.tape};
-  SamStep<T> step(s);
-  std::vector<std::unique_ptr<RowGradientBuffer<T>>> d_memory(last - first);
+  Step step(s);
+  std::vector<std::unique_ptr<StateGradients<T>>> d_state(last - first);
   for (int b = first; b < last; ++b) {
-    d_memory[b - first] = std::make_unique<RowGradientBuffer<T>>(s.rows, s.width);
-    d_memory[b - first]->add(f.d_memory[b]);
+    StateGradients<T>& d = *(d_state[b - first] = std::make_unique<StateGradients<T>>(s.rows, s.width));
+    d.memory.add(f.d_memory[b]);
+    if (!s.link_gradients) continue;
+    d.links = std::make_unique<LinkGradients<T>>(*f.timelines[b]->links);
+    d.links->add(*f.timelines[b]->links, f.d_links[b]);
   }
   const T* from[kMaxRows];
   T* to[kMaxRows];
@@ -145,8 +164,7 @@ void backward_group(SamBackward<T>& f, const Packed<T>& recurrent, const Packed<
       T* d_joint = f.d_state_joint + int64_t(b) * s.joint();  // carried: [dh, dr] of step t
       const T* d_output = f.d_joint + at.index(t, b) * s.joint();
       for (int j = 0; j < s.joint(); ++j) d_joint[j] += d_output[j];
-      step.backward(*f.timelines[b], *f.journals[b], t, *d_memory[b - first], at.interface(t, b), at.rows(t, b),
-                    at.weights(t, b), at.rows(t + 1, b), at.weights(t + 1, b), at.scores(t, b), d_joint + s.hidden,
+      step.backward(*f.timelines[b], *f.journals[b], t, *d_state[b - first], at.step(t, b), d_joint + s.hidden,
                     f.d_state_weights + int64_t(b) * s.reads());
       from[i] = at.interface(t, b), to[i] = d_joint;
     }
@@ -160,7 +178,10 @@ void backward_group(SamBackward<T>& f, const Packed<T>& recurrent, const Packed<
     }
     recurrent.multiply(n, from, to);
   }
-  for (int b = first; b < last; ++b) f.d_memory[b] = d_memory[b - first]->extracted();
+  for (int b = first; b < last; ++b) {
+    f.d_memory[b] = d_state[b - first]->memory.extracted();
+    if (s.link_gradients) f.d_links[b] = d_state[b - first]->links->extracted(*f.timelines[b]->links);
+  }
 }
 
 template <class T>
@@ -168,10 +189,15 @@ void backward(SamBackward<T>& f, int threads) {
   const SamShape& s = f.shape;
   const Packed<T> recurrent(f.recurrent, 4 * s.hidden, s.joint(), s.joint(), 1);
   const Packed<T> interface(f.interface_weight, s.interface(), s.hidden, s.hidden, 1);
-  for_each_group(s.batch, threads, [&](int first, int last) { backward_group(f, recurrent, interface, first, last); });
+  for_each_group(s.batch, threads, [&](int first, int last) {
+    if (s.k_links > 0)
+      backward_group<SdncStep<T>>(f, recurrent, interface, first, last);
+    else
+      backward_group<SamStep<T>>(f, recurrent, interface, first, last);
+  });
 }
 
 template <class T>
-constexpr SequenceKernels<T> kKernels{&forward<T>, &backward<T>};
+constexpr SequenceKernels<T> kKernels{&forward<T>, &backward<T>, &tall_product<T>};
 
 }  // namespace sparsam::SPARSAM_ISA

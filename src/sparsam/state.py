@@ -28,7 +28,7 @@ Self = TypeVar("Self", bound="State")
 def converted(value: Any, *args: Any, **kwargs: Any) -> Any:
     """`value.to(...)`, where a change of dtype leaves rows and clocks the integers they are."""
     if isinstance(value, Tensor) and not value.is_floating_point():
-        device = torch._C._nn._parse_to(*args, **kwargs)[0]
+        device = torch._C._nn._parse_to(*args, **kwargs)[0]  # pyright: ignore[reportAttributeAccessIssue]
         return value if device is None else value.to(device)
     return value.to(*args, **kwargs)
 

@@ -90,7 +90,7 @@ def test_raster_draws_touched_rows_only(tmp_path: Path) -> None:
             time=torch.arange(count), head=torch.tensor(head), row=torch.tensor(row), weight=torch.full((count,), 0.5)
         )
 
-    trace = SimpleNamespace(reads=lambda b: part([0, 1], [5, 1_999_999]), writes=lambda b: part([0, 1], [7, 5]))
+    trace = SimpleNamespace(reads=lambda b: part([0, 1], [5, 1_999_999]), writes=lambda b: part([0, 0], [7, 5]))
     figure = raster.draw(trace, answers=slice(1, 2))
     assert len(figure.axes) == 2
     assert figure.axes[0].get_ylim() == (2.5, -0.5)  # three rows of two million

@@ -58,3 +58,18 @@ def test_paired_layout_asks_with_the_cue_itself() -> None:
     assert torch.equal(values, batch.targets[5])
     with pytest.raises(ValueError, match="item_length"):
         Recall(item_length=3, paired=True)
+
+
+@pytest.mark.parametrize(("paired", "item_length"), [(True, 1), (False, 1), (False, 2)])
+def test_several_cues_ask_for_different_pairs(paired: bool, item_length: int) -> None:
+    task = Recall(bits=12, item_length=item_length, paired=paired, cues=3)
+    for size, cues in ((5, 3), (2, 2)):
+        batch = task.sample_size(4, torch.Generator().manual_seed(0), size)
+        assert batch.mask[:, 0].sum() == task.answer_steps(size) == cues * item_length
+        answers = batch.targets[batch.mask[:, 0]].view(cues, item_length, 4, 12)
+        if paired:
+            values = batch.inputs[:size, :, 12:24].unsqueeze(1)
+        else:
+            values = batch.inputs[: 2 * size * item_length, :, :12].view(size, 2, item_length, 4, 12)[:, 1]
+        found = (values.unsqueeze(1) == answers).all(-1).all(2)  # (size, cues, B)
+        assert (found.sum(0) == 1).all() and (found.sum(1) <= 1).all()

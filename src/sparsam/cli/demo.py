@@ -22,7 +22,7 @@ def demo(
     from sparsam.plots.curves import plot_curves
     from sparsam.plots.raster import plot_run_raster
     from sparsam.plots.report import write_report
-    from sparsam.recipes.demo import LEVEL
+    from sparsam.recipes.demo import PAIRS
     from sparsam.recipes.demo import demo as recipe
     from sparsam.training.evaluate import evaluate
     from sparsam.training.loop import train
@@ -42,10 +42,10 @@ def demo(
         f"{config.batch_size} in {time.perf_counter() - started:.0f} s\n"
     )
     print(f"{'pairs':>8}  {'bits per sequence':>18}  {'chance':>8}")
-    for size in (LEVEL, 10 * LEVEL):
+    for size in (PAIRS, 10 * PAIRS):
         errors = evaluate(model, task, MinibatchSeeds(seed + 1), 8, 32, size=size)
-        note = "" if size == LEVEL else "   ten times longer than trained"
+        note = "" if size == PAIRS else "   ten times longer than trained"
         print(f"{size:>8}  {errors['bits_per_sequence']:>18.3f}  {task.chance(size):>8.1f}{note}")
     print(f"\n{plot_curves([out], out / 'curves.png')}")
-    print(plot_run_raster(out, out / "memory.png", LEVEL))
+    print(plot_run_raster(out, out / "memory.png", PAIRS))
     print(write_report([out], out / "report.html", "SAM on associative recall"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,4 +51,7 @@ def reproduce(
     folder = out or Path("runs") / figure
     rows = carry_out(experiment, folder, quiet=quiet)
     print(table(rows))
+    report = getattr(sys.modules[function.__module__], "report", None)
+    if report is not None:  # the experiment's own table, as the paper prints it
+        print(report(folder))
     print(f"table, JSON and plots: {folder}")

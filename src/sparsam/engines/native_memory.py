@@ -21,8 +21,8 @@ except ImportError:
     _native = None
 
 
-def memory_link(like: Tensor, shape: tuple[int, int, int]) -> Tensor:
-    """A tensor (B, N, W) of zeros with the storage of one number."""
+def stand_in(like: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A tensor of zeros with the storage of one number: what a memory (B, N, W) is in the autograd graph."""
     return like.new_zeros(()).expand(shape)
 
 
@@ -37,7 +37,7 @@ class _Begin(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, memory: Tensor, batch: int, leaf: bool) -> Tensor:
         ctx.shape, ctx.leaf = tuple(memory.shape), leaf
-        return memory_link(memory, (batch, *memory.shape[-2:]))
+        return stand_in(memory, (batch, *memory.shape[-2:]))
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -57,7 +57,7 @@ class _Choose(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, mask: Tensor, where_true: Tensor | None, where_false: Tensor | None, like: Tensor) -> Tensor:
         ctx.save_for_backward(mask)
-        return memory_link(like, tuple(like.shape))  # type: ignore[arg-type]
+        return stand_in(like, tuple(like.shape))  # type: ignore[arg-type]
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -72,22 +72,38 @@ class _Choose(torch.autograd.Function):
         return None, *parts, None
 
 
+def chosen(mask: Tensor, where_true: Tensor | None, where_false: Tensor | None) -> Tensor | None:
+    """Per batch element one of two stand-ins; None stands for a constant."""
+    like = where_true if where_true is not None else where_false
+    return None if like is None else _Choose.apply(mask, where_true, where_false, like.detach())
+
+
 class NativeMemory:
-    """Versions of the memories of a batch, None for one that no call has touched yet."""
+    """Versions of the memories of a batch, None for one that no call has touched yet.
+
+    A version holds words and ring, and the links too where the model has them (`k_links` > 0).
+    """
 
     engine = "native"
 
     def __init__(
-        self, rows: int, width: int, dtype: torch.dtype, versions: list[Any], initial: Tensor | None, bases: list[Any]
+        self,
+        rows: int,
+        width: int,
+        dtype: torch.dtype,
+        versions: list[Any],
+        initial: Tensor | None,
+        bases: list[Any],
+        k_links: int = 0,
     ) -> None:
-        self.rows, self.width, self.dtype = rows, width, dtype
+        self.rows, self.width, self.dtype, self.k_links = rows, width, dtype, k_links
         self.versions = versions
         self.initial = initial  # the user's M_0, (N, W) or (B, N, W)
         self.bases = bases  # M_0 as the core holds it, one per batch element, None when blank
         self.link: Tensor | None = None
 
     def _replaced(self, versions: list[Any], link: Tensor | None) -> NativeMemory:
-        memory = NativeMemory(self.rows, self.width, self.dtype, versions, self.initial, self.bases)
+        memory = NativeMemory(self.rows, self.width, self.dtype, versions, self.initial, self.bases, self.k_links)
         memory.link = link
         return memory
 
@@ -95,15 +111,20 @@ class NativeMemory:
     def _suffix(self) -> str:
         return "32" if self.dtype == torch.float32 else "64"
 
-    def check(self, rows: int, width: int) -> None:
+    def check(self, rows: int, width: int, k_links: int = 0) -> None:
         """Refuse a memory of another model's size."""
+        if self.k_links != k_links:
+            raise ValueError(f"state: expected links with K_L = {k_links}, got K_L = {self.k_links}")
         if (self.rows, self.width) != (rows, width):
             raise ValueError(f"state: expected a memory (N, W) = ({rows}, {width}), got ({self.rows}, {self.width})")
 
     def materialised(self) -> list[Any]:
         """A version for every batch element; blank ones are made anew at each call, so a fresh state is reusable."""
         fresh = getattr(_native, f"Version{self._suffix}").fresh
-        return [fresh(self.rows, self.width, base) if v is None else v for v, base in zip(self.versions, self.bases)]
+        return [
+            fresh(self.rows, self.width, base, self.k_links) if v is None else v
+            for v, base in zip(self.versions, self.bases)
+        ]
 
     def advanced(self, versions: list[Any], link: Tensor | None) -> NativeMemory:
         """The memory after a call."""
@@ -119,9 +140,7 @@ class NativeMemory:
         """Per batch element, the other memory where `mask` holds."""
         taken = mask.tolist()
         versions = [theirs if take else ours for take, ours, theirs in zip(taken, self.versions, other.versions)]
-        links = [link for link in (other.link, self.link) if link is not None]
-        link = _Choose.apply(mask, other.link, self.link, links[0].detach()) if links else None
-        return self._replaced(versions, link)
+        return self._replaced(versions, chosen(mask, other.link, self.link))
 
     def changed_rows(self, b: int) -> tuple[Tensor, Tensor]:
         """Rows (ascending) and words of element b that differ from the initial memory."""
@@ -144,6 +163,19 @@ class NativeMemory:
         version = self.versions[b]
         return [] if version is None else version.recency()
 
+    def link_rows(self, b: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Rows of the links of element b that are not empty: their numbers, columns (n, K_L) and weights (n, K_L).
+
+        N(i,.) has number 2i, P(i,.) 2i+1 and p 2N; a column of -1 is no entry.
+        """
+        version = self.versions[b]
+        if version is None:
+            shape = (0, self.k_links)
+            none = torch.zeros(shape, dtype=torch.int32)
+            return torch.zeros(0, dtype=torch.int64), none, torch.zeros(shape, dtype=self.dtype)
+        ids, columns, weights = version.link_rows()
+        return torch.from_numpy(ids), torch.from_numpy(columns), torch.from_numpy(weights)
+
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """This memory where nothing changes; on another device or in another dtype, all its words (`DenseMemory`)."""
         device, dtype = torch._C._nn._parse_to(*args, **kwargs)[:2]
@@ -153,15 +185,23 @@ class NativeMemory:
             if dtype not in (torch.float32, torch.float64):
                 raise ValueError(f"dtype: the native engine holds float32 or float64, got {dtype}")
             return self._converted(dtype)
+        if self.k_links:
+            raise ValueError(f"device: an SDNC's state of the native engine stays on the CPU, got {device}")
         return self.dense().to(*args, **kwargs)
 
     def _converted(self, dtype: torch.dtype) -> NativeMemory:
         initial = None if self.initial is None else self.initial.detach().to(dtype)
         blank = torch.zeros((), dtype=dtype)
-        memory = fresh_memory(len(self.versions), self.rows, self.width, initial, blank)
-        parts = [(*self._written(b), self._recency(b)) for b in range(len(self.versions))]
-        memory._restore([(rows, words.to(dtype), recency) for rows, words, recency in parts])
+        memory = fresh_memory(len(self.versions), self.rows, self.width, initial, blank, self.k_links)
+        memory._restore(self._parts(), dtype)
         return memory
+
+    def _parts(self) -> list[tuple[Any, ...]]:
+        """Per batch element what a version consists of: rows and words, recency, and rows of links."""
+        return [
+            (*self._written(b), self._recency(b), *(self.link_rows(b) if self.k_links else ()))
+            for b in range(len(self.versions))
+        ]
 
     def dense(self) -> DenseMemory:
         """All words of every batch element, as the reference engine keeps them."""
@@ -177,32 +217,48 @@ class NativeMemory:
         return DenseMemory(words, last_access, last_access.amax(dim=1), start)
 
     def __getstate__(self) -> dict[str, Any]:
-        parts = [(*self._written(b), self._recency(b)) for b in range(len(self.versions))]
-        initial = None if self.initial is None else self.initial.detach()
-        return {"rows": self.rows, "width": self.width, "dtype": self.dtype, "initial": initial, "parts": parts}
+        return {
+            "rows": self.rows,
+            "width": self.width,
+            "dtype": self.dtype,
+            "k_links": self.k_links,
+            "initial": None if self.initial is None else self.initial.detach(),
+            "parts": self._parts(),
+        }
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
         blank = torch.zeros((), dtype=saved["dtype"])
-        made = fresh_memory(len(saved["parts"]), saved["rows"], saved["width"], saved["initial"], blank)
+        made = fresh_memory(
+            len(saved["parts"]), saved["rows"], saved["width"], saved["initial"], blank, saved["k_links"]
+        )
         self.__dict__.update(made.__dict__)
-        self._restore(saved["parts"])
+        self._restore(saved["parts"], saved["dtype"])
 
-    def _restore(self, parts: list[tuple[Tensor, Tensor, list[int]]]) -> None:
+    def _restore(self, parts: list[tuple[Any, ...]], dtype: torch.dtype) -> None:
         make = getattr(_native, f"Version{self._suffix}").restored
-        for b, (rows, words, recency) in enumerate(parts):
-            if len(rows) or len(recency):
-                self.versions[b] = make(
-                    self.rows, self.width, self.bases[b], rows.contiguous(), words.contiguous(), list(recency)
-                )
+        for b, (rows, words, recency, *links) in enumerate(parts):
+            if not len(rows) and not len(recency):
+                continue
+            words = words.to(dtype).contiguous()
+            version = make(self.rows, self.width, self.bases[b], rows.contiguous(), words, list(recency), self.k_links)
+            if links:
+                ids, columns, weights = links
+                version.restore_links(ids.contiguous(), columns.contiguous(), weights.to(dtype).contiguous())
+            self.versions[b] = version
 
 
-def fresh_memory(batch: int, rows: int, width: int, initial: Tensor | None, like: Tensor) -> NativeMemory:
+def fresh_memory(
+    batch: int, rows: int, width: int, initial: Tensor | None, like: Tensor, k_links: int = 0
+) -> NativeMemory:
     """What a sequence starts from: nothing is allocated until a call touches it."""
     bases: list[Any] = [None] * batch
     if initial is not None:
         made = initial_words(initial)
         bases = made * batch if initial.dim() == 2 else made
-    memory = NativeMemory(rows, width, like.dtype, [None] * batch, initial, bases)
+    memory = NativeMemory(rows, width, like.dtype, [None] * batch, initial, bases, k_links)
     if initial is not None and initial.requires_grad and torch.is_grad_enabled():
         memory.link = _Begin.apply(initial, batch, initial.is_leaf)
     return memory
+
+
+torch.serialization.add_safe_globals([NativeMemory])

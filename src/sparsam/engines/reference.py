@@ -36,9 +36,6 @@ def run(
         return *whole, []
     outputs, accesses = [], []
     ends = None if lengths is None else lengths.to(x.device)
-    if ends is not None:  # whatever the padding holds, NaN too, must not reach a gradient
-        steps = torch.arange(x.shape[0], device=x.device)[:, None]
-        x = x.masked_fill((steps >= ends)[..., None], 0.0)
     for t in range(x.shape[0]):
         y, after, accessed = model.reference_step(x[t], state)
         active = None if ends is None else t < ends

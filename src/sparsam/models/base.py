@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from sparsam import checks, engines
@@ -64,10 +65,10 @@ class MemoryModel(nn.Module):
         """What `model(x)` starts from: h, c and r zero, the memory blank or `initial_memory` (N, W) or (B, N, W)."""
         checks.positive_int("batch_size", batch_size)
         if initial_memory is not None:
-            size = getattr(self, "memory_size", None), getattr(self, "word_size", None)
-            if size[0] is None or size[1] is None:
+            rows, width = getattr(self, "memory_size", None), getattr(self, "word_size", None)
+            if rows is None or width is None:
                 raise ValueError(f"initial_memory: {type(self).__name__} has no memory, expected None")
-            checks.initial_memory(initial_memory, batch_size, *size, self.output.weight)
+            checks.initial_memory(initial_memory, batch_size, rows, width, self.output.weight)
         return engines.select(self).initial_state(self, batch_size, initial_memory)
 
     def forward(self, x: Tensor, state: State | None = None, lengths: Tensor | None = None) -> tuple[Tensor, State]:
@@ -91,11 +92,13 @@ class MemoryModel(nn.Module):
         steps, batch, _ = x.shape
         if lengths is not None:
             lengths = checks.sequence_lengths(lengths, steps, batch)
+            past = torch.arange(steps)[:, None] >= lengths
+            x = x.masked_fill(past[..., None].to(x.device), 0.0)  # padding, NaN too, must not reach a gradient
         if state is None:
             state = self.initial_state(batch)
         self._check_state(state, batch)
-        y, state, accesses = engines.select(self).run(self, x, state, lengths, record)
-        return y.transpose(0, 1) if self.batch_first else y, state, accesses
+        y, after, accesses = engines.select(self).run(self, x, state, lengths, record)
+        return y.transpose(0, 1) if self.batch_first else y, after, accesses
 
     def _check_state(self, state: Any, batch: int) -> None:
         if type(state) is not self.state_class:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -84,7 +85,9 @@ class DAM(MemoryModel):
 
     def reference_state(self, batch_size: int, initial_memory: Tensor | None) -> DAMState:
         like, shapes = self.output.weight, self.state_shapes()
-        fields = {name: like.new_zeros(batch_size, *shape) for name, shape in shapes.items() if name != "memory"}
+        fields: dict[str, Any] = {
+            name: like.new_zeros(batch_size, *shape) for name, shape in shapes.items() if name != "memory"
+        }
         blank = like.new_zeros(shapes["memory"]) if initial_memory is None else initial_memory
         fields["memory"] = blank.expand(batch_size, -1, -1)
         return DAMState(**fields, start=DAMState(**fields))

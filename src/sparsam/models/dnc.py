@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -114,7 +114,9 @@ class DNC(MemoryModel):
 
     def reference_state(self, batch_size: int, initial_memory: Tensor | None) -> DNCState:
         like, shapes = self.output.weight, self.state_shapes()
-        fields = {name: like.new_zeros(batch_size, *shape) for name, shape in shapes.items() if name != "memory"}
+        fields: dict[str, Any] = {
+            name: like.new_zeros(batch_size, *shape) for name, shape in shapes.items() if name != "memory"
+        }
         blank = like.new_zeros(shapes["memory"]) if initial_memory is None else initial_memory
         fields["memory"] = blank.expand(batch_size, -1, -1)
         return DNCState(**fields, start=DNCState(**fields))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -108,7 +108,7 @@ class NTM(MemoryModel):
         weights = like.new_zeros(batch_size, *shapes["read_weights"])
         weights[..., 0] = 1.0
         blank = like.new_full(shapes["memory"], BLANK) if initial_memory is None else initial_memory
-        fields = {
+        fields: dict[str, Any] = {
             "hidden": zeros,
             "cell": zeros,
             # a copy, or a kept state would change with the parameter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -46,7 +46,7 @@ class SAM(MemoryModel):
     """
 
     name = "sam"
-    state_class = SAMState
+    state_class: ClassVar[type[State]] = SAMState
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class SAM(MemoryModel):
             "memory": (self.memory_size, self.word_size),
         }
 
-    def controller_start(self, batch_size: int) -> dict[str, Tensor]:
+    def controller_start(self, batch_size: int) -> dict[str, Any]:
         """h, c, r zero and no previous read: the part of a fresh state that every engine shares."""
         like = self.output.weight
         shape = (batch_size, self.num_heads, self.k)
@@ -109,7 +109,7 @@ class SAM(MemoryModel):
             "read_weights": like.new_zeros(shape),
         }
 
-    def reference_state(self, batch_size: int, initial_memory: Tensor | None) -> SAMState:
+    def reference_state(self, batch_size: int, initial_memory: Tensor | None) -> State:
         memory = dense_memory(batch_size, self.memory_size, self.word_size, initial_memory, self.output.weight)
         fields = self.controller_start(batch_size)
         return SAMState(**fields, memory=memory, start=SAMState(**fields, memory=memory))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -44,7 +44,7 @@ class SDNC(SAM):
     """
 
     name = "sdnc"
-    state_class = SDNCState
+    state_class: ClassVar[type[State]] = SDNCState
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class SDNC(SAM):
     def state_shapes(self) -> dict[str, tuple[int, ...]]:
         return {**super().state_shapes(), "links": (self.memory_size, self.memory_size)}
 
-    def reference_state(self, batch_size: int, initial_memory: Tensor | None) -> SDNCState:
+    def reference_state(self, batch_size: int, initial_memory: Tensor | None) -> State:
         like = self.output.weight
         memory = dense_memory(batch_size, self.memory_size, self.word_size, initial_memory, like)
         links = no_links(batch_size, self.memory_size, like)

@@ -1,7 +1,8 @@
 """Memory accesses over time, one episode: which rows each head reads and writes at every step.
 
 Only touched rows are drawn, on a compact axis in order of row number, so a memory of millions of words fits. Writes
-are orange squares behind, reads blue dots in front; the darker, the larger the weight.
+are orange squares behind, reads blue dots in front; the darker, the larger the weight (relative to the episode's
+largest, by its square root: a cosine finds a faintly written word as well as a strong one).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from sparsam.plots.canvas import READ_COLOUR, WRITE_COLOUR, new_figure, save
 
 
-def draw(trace: Any, element: int = 0, threshold: float = 0.02, answers: slice | None = None, title: str = "") -> Any:
+def draw(trace: Any, element: int = 0, threshold: float = 0.002, answers: slice | None = None, title: str = "") -> Any:
     """One panel per head. Accesses lighter than ``threshold`` are left out; ``answers`` shades the answering steps."""
     reads, writes = trace.reads(element), trace.writes(element)
     heads = 1 + max([int(t.head.max()) for t in (reads, writes) if len(t.head)], default=0)
@@ -34,6 +35,8 @@ def draw(trace: Any, element: int = 0, threshold: float = 0.02, answers: slice |
         for name, colour, marker, scale in (("write", WRITE_COLOUR, "s", 1.6), ("read", READ_COLOUR, "o", 0.7)):
             weight, of_head = kept[name]
             mine = of_head == head
+            if not mine.any():
+                continue
             axis.scatter(
                 times[name][mine],
                 np.searchsorted(touched, rows[name][mine]),
@@ -41,9 +44,9 @@ def draw(trace: Any, element: int = 0, threshold: float = 0.02, answers: slice |
                 c=colour,
                 marker=marker,
                 linewidths=0,
-                alpha=np.clip(weight[mine], 0.08, 1.0),
+                alpha=np.clip(np.sqrt(weight[mine] / weight.max()), 0.08, 1.0),
             )
-        axis.set_ylabel(f"head {head + 1}", fontsize=9)
+        axis.set_ylabel(f"head {head + 1}\nrow", fontsize=9)
         axis.set_ylim(len(touched) - 0.5, -0.5)
         axis.set_xlim(-0.7, steps - 0.3)
         ticks = np.unique(np.linspace(0, max(len(touched) - 1, 0), min(6, max(len(touched), 1))).astype(int))
@@ -76,5 +79,5 @@ def plot_run_raster(run: str | Path, out: str | Path, size: int | None = None, s
     else:
         batch = task.sample_size(1, generator, size)
     trace = model.trace(batch.inputs)  # type: ignore[operator]
-    title = f"{config.model.name.upper()} on {task.name}, one episode: rows of {config.model.memory_size:,} touched"
+    title = f"{config.model.name.upper()} on {task.name}, one episode: touched rows of {config.model.memory_size:,}"
     return plot_raster(trace, out, answers=batch.answers, title=title)

@@ -14,6 +14,8 @@ RECIPES: dict[str, str] = {
     "figure2": "sparsam.recipes.figure2:figure2",
     "figure3": "sparsam.recipes.figure3:figure3",
     "extrapolation": "sparsam.recipes.extrapolation:extrapolation",
+    "babi": "sparsam.recipes.babi:babi",
+    "omniglot": "sparsam.recipes.omniglot:omniglot",
     "demo": "sparsam.recipes.demo:demo",
 }
 

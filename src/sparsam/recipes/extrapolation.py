@@ -1,6 +1,6 @@
 """SAM paper, supplementary figure: associative recall trained to level 10,000, tested to 200,000 and beyond.
 
-With values of ``bits`` bits an answer by coin toss is wrong in bits/2 of them: chance is 16 bits here (the paper's
+With values of ``bits`` bits an answer by coin toss is wrong in bits/2 of them: chance is 8 bits here (the paper's
 setting has 48).
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sparsam.recipes.experiment import Experiment
-from sparsam.recipes.figure3 import MODELS, TASKS
+from sparsam.recipes.figure3 import MODELS, START, TASKS
 from sparsam.training.config import CurriculumConfig, OptimizerConfig, RunConfig
 
 
@@ -32,7 +32,7 @@ def extrapolation(
                 model=MODELS[model],
                 task=TASKS["recall"],
                 optimizer=OptimizerConfig(learning_rate=1e-3),
-                curriculum=CurriculumConfig(start=2, threshold=0.05, patience=50, max_level=max_level),
+                curriculum=CurriculumConfig(start=START["recall"], threshold=0.05, patience=50, max_level=max_level),
                 steps=steps,
                 seconds=budget,
                 stop_below=0.1,

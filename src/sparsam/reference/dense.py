@@ -50,6 +50,7 @@ def erase_and_add(words: Tensor, weights: Tensor, erase: Tensor, add: Tensor) ->
 
     With several heads all erase before any adds, so their order is of no account (Graves 2014, section 3.2).
     """
-    kept_by_head = 1 - weights[..., None] * erase[:, :, None]
-    keep = kept_by_head[:, 0] if weights.shape[1] == 1 else kept_by_head.prod(dim=1)
-    return torch.baddbmm(words * keep, weights.mT, add)
+    one = words.new_ones(())
+    for w, e in zip(weights.unbind(1), erase.unbind(1)):  # several times faster backward than `prod` over heads
+        words = words * torch.baddbmm(one, w[:, :, None], e[:, None, :], alpha=-1)
+    return torch.baddbmm(words, weights.mT, add)

@@ -11,8 +11,9 @@ Graves et al. 2014, section 4.3 (items of three vectors of six bits: ``bits=6, i
   channel on: there the answer is asked for. This form is learnt in a fraction of the time, since the controller does
   not have to carry a key over to the step of its value.
 
-The cued pair is drawn uniformly. No other pair has the cued key (a key that happens to equal it gets one bit flipped),
-so the answer is never ambiguous. Keys that are not asked for may repeat.
+``cues`` different pairs are asked for one after the other (one by default; never more than there are pairs), each with
+its cue and its answer; they are drawn uniformly. No other pair has a cued key (a key that happens to equal one gets a
+bit flipped), so with one cue the answer is never ambiguous. Keys that are not asked for may repeat.
 """
 
 from __future__ import annotations
@@ -29,68 +30,86 @@ class Recall(BitTask):
     name = "recall"
 
     def __init__(
-        self, bits: int = 8, item_length: int = 1, min_size: int = 3, max_size: int = 6, paired: bool = False
+        self,
+        bits: int = 8,
+        item_length: int = 1,
+        min_size: int = 3,
+        max_size: int = 6,
+        paired: bool = False,
+        cues: int = 1,
     ) -> None:
         self.check_sizes(bits, min_size, max_size)
         if item_length < 1:
             raise ValueError(f"item_length must be at least 1, got {item_length}")
         if paired and item_length != 1:
             raise ValueError(f"item_length must be 1 when pairs are one step (paired), got {item_length}")
+        if cues < 1:
+            raise ValueError(f"cues must be at least 1, got {cues}")
         self.bits = bits
         self.item_length = item_length
         self.paired = paired
+        self.cues = cues
         self.min_size, self.max_size = min_size, max_size
         self.input_size = 2 * bits + 1 if paired else bits + 3
         self.output_size = bits
 
     def sample_size(self, batch_size: int, generator: torch.Generator, size: int) -> Batch:
-        asked = torch.randint(size, (batch_size,), generator=generator)
+        cues = min(self.cues, size)
         layout = self._paired if self.paired else self._in_turn
-        inputs, keys, values, cue, answers = layout(batch_size, generator, size)
+        inputs, keys, values, shown, times = layout(batch_size, generator, size, cues)
+        if cues == 1:
+            asked = torch.randint(size, (1, batch_size), generator=generator)
+        else:
+            asked = torch.rand(size, batch_size, generator=generator).argsort(0)[:cues]
         element = torch.arange(batch_size)
-        cued = keys[asked, :, element]  # (B, item_length, bits)
+        cued = keys[asked, :, element]  # (cues, B, item_length, bits)
         self._make_unique(keys, cued, asked, generator)
-        cue.copy_(cued.transpose(0, 1))
+        shown.copy_(cued.transpose(1, 2))
         steps = len(inputs)
         targets = torch.zeros(steps, batch_size, self.bits)
-        targets[answers] = values[asked, :, element].transpose(0, 1)
-        return Batch(inputs, targets, self.mask(steps, answers, batch_size), level=size, answers=answers)
+        targets[times] = values[asked, :, element].transpose(1, 2).flatten(0, 1)
+        mask = self.mask(steps, times, batch_size)
+        return Batch(inputs, targets, mask, level=size, answers=times if isinstance(times, slice) else None)
 
     def _in_turn(
-        self, batch_size: int, generator: torch.Generator, size: int
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, slice]:
-        """Inputs; views of their keys and values (n, item_length, B, bits) and cue (item_length, B, bits); answers."""
+        self, batch_size: int, generator: torch.Generator, size: int, cues: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, slice | Tensor]:
+        """Inputs; views of their keys and values (n, item_length, B, bits) and of the cues; times of the answers."""
         length, bits = self.item_length, self.bits
-        cue = slice(2 * size * length, (2 * size + 1) * length)
-        inputs = torch.zeros((2 * size + 2) * length, batch_size, self.input_size)
-        inputs[: cue.start, :, :bits].random_(0, 2, generator=generator)
-        pairs = inputs[: cue.start].view(size, 2, length, batch_size, self.input_size)
+        first = 2 * size * length
+        inputs = torch.zeros(first + 2 * cues * length, batch_size, self.input_size)
+        inputs[:first, :, :bits].random_(0, 2, generator=generator)
+        pairs = inputs[:first].view(size, 2, length, batch_size, self.input_size)
         pairs[:, 0, :, :, bits] = 1
         pairs[:, 1, :, :, bits + 1] = 1
-        inputs[cue, :, bits + 2] = 1
-        keys, values = pairs[:, 0, :, :, :bits], pairs[:, 1, :, :, :bits]
-        return inputs, keys, values, inputs[cue, :, :bits], slice(cue.stop, len(inputs))
+        asking = inputs[first:].view(cues, 2, length, batch_size, self.input_size)
+        asking[:, 0, :, :, bits + 2] = 1
+        times: slice | Tensor = slice(first + length, len(inputs), 1 if cues == 1 else 2)
+        if cues > 1 and length > 1:
+            times = torch.arange(first, len(inputs)).view(cues, 2, length)[:, 1].flatten()
+        return inputs, pairs[:, 0, :, :, :bits], pairs[:, 1, :, :, :bits], asking[:, 0, :, :, :bits], times
 
     def _paired(
-        self, batch_size: int, generator: torch.Generator, size: int
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, slice]:
-        """The same of the paired layout, where the cue's step is the answer's."""
-        bits, answers = self.bits, slice(size, size + 1)
-        inputs = torch.zeros(size + 1, batch_size, self.input_size)
+        self, batch_size: int, generator: torch.Generator, size: int, cues: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, slice | Tensor]:
+        """The same of the paired layout, where a cue's step is its answer's."""
+        bits, times = self.bits, slice(size, size + cues)
+        inputs = torch.zeros(size + cues, batch_size, self.input_size)
         inputs[:size, :, : 2 * bits].random_(0, 2, generator=generator)
-        inputs[answers, :, 2 * bits] = 1
+        inputs[times, :, 2 * bits] = 1
         pairs = inputs[:size].unsqueeze(1)
-        return inputs, pairs[..., :bits], pairs[..., bits : 2 * bits], inputs[answers, :, :bits], answers
+        return inputs, pairs[..., :bits], pairs[..., bits : 2 * bits], inputs[times, :, :bits].unsqueeze(1), times
 
     def _make_unique(self, keys: Tensor, cued: Tensor, asked: Tensor, generator: torch.Generator) -> None:
-        """Flip one bit of every key (n, item_length, B, bits) that equals the cued one without being it."""
-        same = (keys == cued.transpose(0, 1)).all(-1).all(1)  # (n, B)
-        same[asked, torch.arange(len(asked))] = False
+        """Flip one bit of every key (n, item_length, B, bits) that equals a cued one without being it."""
+        same = (keys.unsqueeze(1) == cued.transpose(1, 2)).all(-1).all(2)  # (n, cues, B)
+        cues, batch_size = asked.shape
+        same[asked, torch.arange(cues).unsqueeze(1), torch.arange(batch_size)] = False
         if same.any():
-            pair, element = same.nonzero(as_tuple=True)
+            pair, element = same.any(1).nonzero(as_tuple=True)
             step = torch.randint(self.item_length, pair.shape, generator=generator)
             bit = torch.randint(self.bits, pair.shape, generator=generator)
             keys[pair, step, element, bit] = 1 - keys[pair, step, element, bit]
 
     def answer_steps(self, size: int) -> int:
-        return self.item_length
+        return self.item_length * min(self.cues, size)

@@ -139,7 +139,7 @@ class BitTask:
         return self.answer_steps(size) * self.output_size / 2
 
     @staticmethod
-    def mask(steps: int, answers: slice, batch_size: int) -> Tensor:
+    def mask(steps: int, answers: slice | Tensor, batch_size: int) -> Tensor:
         """(T, B) mask that is true in ``answers``, one column shown B times."""
         column = torch.zeros(steps, 1, dtype=torch.bool)
         column[answers] = True
@@ -157,8 +157,7 @@ def _answers(outputs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
     """Outputs and targets of the masked steps only."""
     if outputs.shape != batch.targets.shape:
         raise ValueError(
-            f"outputs must have the shape of the targets {tuple(batch.targets.shape)}, "
-            f"got {tuple(outputs.shape)}"
+            f"outputs must have the shape of the targets {tuple(batch.targets.shape)}, got {tuple(outputs.shape)}"
         )
     if batch.answers is not None:
         return outputs[batch.answers], batch.targets[batch.answers]

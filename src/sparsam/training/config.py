@@ -61,15 +61,19 @@ class ModelConfig:
 
 @dataclass
 class TaskConfig:
-    """A task by name, with the arguments of its constructor."""
+    """A task by name, with the arguments of its constructor.
+
+    ``training`` changes some of them for the minibatches that are trained on, not for those that are evaluated.
+    """
 
     name: str = "copy"
     settings: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
 
-    def build(self) -> Any:
+    def build(self, for_training: bool = False) -> Any:
         from sparsam import tasks
 
-        return tasks.build(self.name, **self.settings)
+        return tasks.build(self.name, **(self.settings | (self.training if for_training else {})))
 
 
 @dataclass

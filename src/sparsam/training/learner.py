@@ -27,7 +27,7 @@ class Learner:
 
     def __init__(self, config: RunConfig, rank: int = 0, shared: Tensor | None = None) -> None:
         self.config = config
-        self.task = config.task.build()
+        self.task = config.task.build(for_training=True)
         torch.manual_seed(mix(config.seed))
         self.model = config.model.build(self.task.input_size, self.task.output_size).to(config.device)
         self.flat = FlatParameters(self.model, shared)

@@ -54,6 +54,7 @@ class Run:
     ) -> None:
         self.config, self.folder, self.learner, self.display = config, folder, learner, display
         self.curriculum = Curriculum(config.curriculum) if config.curriculum else None
+        self.task = config.task.build()  # as it is evaluated
         self.step = 0
         self.evaluation: dict[str, float] = {}
         self._writes = writes
@@ -141,7 +142,7 @@ class Run:
         if self._writes:
             self.evaluation = evaluate(
                 self.learner.model,
-                self.learner.task,
+                self.task,
                 MinibatchSeeds(config.seed),
                 config.eval_batches,
                 config.eval_batch_size,

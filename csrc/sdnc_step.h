@@ -1,0 +1,198 @@
+// One step of the SDNC's memory for one batch element: SAM's write, the links, and reads that mix what is found by
+// content with what was written before and after the words read last (section D).
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "link_backward.h"
+#include "link_update.h"
+#include "sam_step.h"
+
+namespace sparsam::SPARSAM_ISA {
+
+template <class T>
+class SdncStep : public SamStep<T> {
+ public:
+  explicit SdncStep(const SamShape& shape)
+      : SamStep<T>(shape),
+        update_(shape.rows, shape.k_links, shape.max_writes()),
+        slots_(shape.rows),
+        written_weights_(shape.max_writes()),
+        candidates_(shape.k * (1 + 2 * shape.k_links)),
+        candidate_weights_(shape.k * (1 + 2 * shape.k_links)),
+        d_mixed_(shape.k),
+        d_content_(shape.k),
+        d_previous_(shape.reads()),
+        d_written_(shape.max_writes()) {
+    if (shape.link_gradients) links_backward_ = std::make_unique<LinkBackward<T>>(shape.rows, shape.k_links);
+  }
+
+  void forward(Timeline<T>& timeline, Journal<T>* journal, const StepTape<T>& tape, T* read) {
+    const InterfaceView<T> ask(tape.interface, s_);
+    this->begin(timeline, journal, ask, tape);
+    average_writes();
+    Links<T>& links = *timeline.links;
+    update_(links, journal ? journal->links() : nullptr, touched_.size(), touched_.rows(), written_weights_.data());
+    this->search(timeline, tape.content_rows, tape.scores);
+    this->weigh(ask, tape.scores, tape.content_weights);
+    for (int h = 0; h < s_.heads; ++h) {
+      softmax(ask.modes + 3 * h);
+      mix(links, h, ask.modes + 3 * h, tape);
+    }
+    this->gather(timeline.memory, tape.read_rows, tape.read_weights, read);
+    this->touch(timeline.ring, journal, tape.read_rows, tape.read_weights);
+  }
+
+  void backward(Timeline<T>& timeline, Journal<T>& journal, int64_t step, StateGradients<T>& d_state,
+                const StepTape<T>& tape, const T* d_read, T* d_weights) {
+    const InterfaceView<T> ask(tape.interface, s_);
+    Links<T>& links = *timeline.links;
+    this->begin_backward(ask, d_read);
+    for (int h = 0; h < s_.heads; ++h) {
+      const int at = h * s_.k;
+      this->gather_backward(timeline.memory, d_state.memory, h, tape.read_rows + at, tape.read_weights + at,
+                            d_weights + at, d_mixed_.data());
+      mix_backward(links, h, ask.modes + 3 * h, tape, d_state.links.get());
+      const T d_strength =
+          this->content_backward(timeline.memory, d_state.memory, h, ask.strength[h], tape.content_rows + at,
+                                 tape.content_weights + at, tape.scores + at, d_content_.data());
+      ask.strength[h] = this->before_softplus(ask.strength[h], d_strength);
+    }
+    journal.undo_ring(timeline.ring, step);
+    journal.links()->undo(links, step);
+    if (d_state.links) {
+      collect_writes(timeline.ring, ask, tape);
+      (*links_backward_)(links, *journal.links(), step, *d_state.links, touched_.size(), touched_.rows(),
+                         written_weights_.data(), d_written_.data());
+      for (int i = 0; i < touched_.size(); ++i) slots_.set(touched_.row(i), i);
+      this->writes_backward(timeline, d_state.memory, ask, tape, d_weights,
+                            [&](int32_t row) { return d_written_[slots_.find(row)] / s_.heads; });
+      for (int i = 0; i < touched_.size(); ++i) slots_.clear(touched_.row(i));
+    } else {
+      this->writes_backward(timeline, d_state.memory, ask, tape, d_weights, [](int32_t) { return T(0); });
+    }
+    for (int i = 0; i < s_.reads(); ++i) d_weights[i] += d_previous_[i];
+    journal.undo_words(timeline.memory, step);
+    this->end_backward(ask);
+  }
+
+ private:
+  using SamStep<T>::s_;
+  using SamStep<T>::touched_;
+  using SamStep<T>::unused_;
+
+  static void softmax(T* x) {
+    const T top = std::max({x[0], x[1], x[2]});
+    T total = 0;
+    for (int m = 0; m < 3; ++m) total += x[m] = std::exp(x[m] - top);
+    for (int m = 0; m < 3; ++m) x[m] /= total;
+  }
+
+  // w: the write weights of this step averaged over the heads
+  void average_writes() {
+    for (int i = 0; i < touched_.size(); ++i) written_weights_[i] = touched_.weights()[i] / s_.heads;
+  }
+
+  // The rows and weights that `write` wrote, again.
+  void collect_writes(const Ring& ring, const InterfaceView<T>& ask, const StepTape<T>& tape) {
+    ring.first(s_.heads, unused_.data());
+    touched_.clear();
+    for (int h = 0; h < s_.heads; ++h) {
+      const T keep = ask.write_gate[h] * ask.interpolation[h];
+      for (int i = h * s_.k; i < (h + 1) * s_.k; ++i)
+        if (tape.previous_rows[i] >= 0) touched_.add(tape.previous_rows[i], keep * tape.previous_weights[i]);
+      touched_.add(unused_[h], ask.write_gate[h] * (1 - ask.interpolation[h]));
+    }
+    average_writes();
+  }
+
+  // w^R = pi_b b + pi_c c + pi_f f with f(i) = sum_j w^R_{t-1}(j) P(j,i) and b(i) = sum_j w^R_{t-1}(j) N(j,i). Of all
+  // rows above 0 and those found by content the K largest are kept.
+  void mix(const Links<T>& links, int h, const T* modes, const StepTape<T>& tape) {
+    const int first = h * s_.k;
+    int n = 0;
+    for (int i = first; i < first + s_.k; ++i) {  // distinct rows
+      candidates_[n] = tape.content_rows[i];
+      candidate_weights_[n] = modes[kContent] * tape.content_weights[i];
+      slots_.set(candidates_[n], n);
+      ++n;
+    }
+    auto follow = [&](int64_t id, T weight) {
+      const LinkRow<const T> row = links.row(id);
+      for (int e = 0; e < s_.k_links && row.columns[e] != 0; ++e) {
+        const int32_t to = row.columns[e] - 1;
+        int32_t slot = slots_.find(to);
+        if (slot < 0) {
+          slot = n++;
+          slots_.set(to, slot);
+          candidates_[slot] = to;
+          candidate_weights_[slot] = 0;
+        }
+        candidate_weights_[slot] += weight * row.weights[e];
+      }
+    };
+    for (int i = first; i < first + s_.k; ++i) {
+      const int32_t row = tape.previous_rows[i];
+      if (row < 0) continue;
+      follow(links.predecessors(row), modes[kBackward] * tape.previous_weights[i]);
+      follow(links.successors(row), modes[kForward] * tape.previous_weights[i]);
+    }
+    Best<T> best(s_.k, tape.read_rows + first, tape.read_weights + first);
+    for (int i = 0; i < n; ++i) {
+      if (i < s_.k || candidate_weights_[i] > 0)
+        if (candidate_weights_[i] >= best.worst()) best.offer(candidate_weights_[i], candidates_[i]);
+      slots_.clear(candidates_[i]);
+    }
+  }
+
+  // From the gradients of the mixed weights that were kept (`d_mixed_`) to those of the content weights
+  // (`d_content_`), of the previous read weights (`d_previous_`), of the modes before their softmax, and of the links.
+  void mix_backward(const Links<T>& links, int h, T* modes, const StepTape<T>& tape, LinkGradients<T>* d_links) {
+    const int first = h * s_.k;
+    T d_modes[3] = {0, 0, 0};
+    for (int i = 0; i < s_.k; ++i) slots_.set(tape.read_rows[first + i], i);
+    for (int i = 0; i < s_.k; ++i) {
+      const int32_t slot = slots_.find(tape.content_rows[first + i]);
+      d_content_[i] = slot < 0 ? T(0) : modes[kContent] * d_mixed_[slot];
+      if (slot >= 0) d_modes[kContent] += tape.content_weights[first + i] * d_mixed_[slot];
+    }
+    auto follow = [&](int64_t id, T scale) -> T {
+      const LinkRow<const T> row = links.row(id);
+      T sum = 0;
+      for (int e = 0; e < s_.k_links && row.columns[e] != 0; ++e) {
+        const int32_t slot = slots_.find(row.columns[e] - 1);
+        if (slot < 0) continue;
+        sum += row.weights[e] * d_mixed_[slot];
+        if (d_links) d_links->row(id)[e] += scale * d_mixed_[slot];
+      }
+      return sum;
+    };
+    for (int i = first; i < first + s_.k; ++i) {
+      const int32_t row = tape.previous_rows[i];
+      d_previous_[i] = 0;
+      if (row < 0) continue;
+      const T weight = tape.previous_weights[i];
+      const T d_backward = follow(links.predecessors(row), modes[kBackward] * weight);
+      const T d_forward = follow(links.successors(row), modes[kForward] * weight);
+      d_previous_[i] = modes[kBackward] * d_backward + modes[kForward] * d_forward;
+      d_modes[kBackward] += weight * d_backward;
+      d_modes[kForward] += weight * d_forward;
+    }
+    for (int i = 0; i < s_.k; ++i) slots_.clear(tape.read_rows[first + i]);
+    T mean = 0;
+    for (int m = 0; m < 3; ++m) mean += modes[m] * d_modes[m];
+    for (int m = 0; m < 3; ++m) modes[m] *= d_modes[m] - mean;
+  }
+
+  static constexpr int kBackward = 0, kContent = 1, kForward = 2;
+  LinkUpdate<T> update_;
+  std::unique_ptr<LinkBackward<T>> links_backward_;
+  RowSlots slots_;
+  std::vector<T> written_weights_;
+  std::vector<int32_t> candidates_;
+  std::vector<T> candidate_weights_, d_mixed_, d_content_, d_previous_, d_written_;
+};
+
+}  // namespace sparsam::SPARSAM_ISA

@@ -1,0 +1,78 @@
+"""A benchmark's lines: what was to be reached and what was."""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure. `bound` with `at_most` says when it is met; no bound means that it is only reported."""
+
+    figure: str
+    reached: float
+    unit: str = "x"
+    bound: float | None = None
+    at_most: bool = True
+    paper: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        if self.bound is None:
+            return None
+        return self.reached <= self.bound if self.at_most else self.reached >= self.bound
+
+    def row(self) -> list[str]:
+        target = "report" if self.bound is None else f"{'<=' if self.at_most else '>='} {self.bound:,g}"
+        verdict = {True: "met", False: "MISSED", None: ""}[self.met]
+        return [self.figure, f"{target} {self.unit}".strip(), f"{self.reached:,.4g} {self.unit}", verdict, self.paper]
+
+
+@dataclass
+class Report:
+    """Lines and raw measurements of one benchmark run."""
+
+    name: str
+    lines: list[Line] = field(default_factory=list)
+    raw: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, line: Line) -> None:
+        """Note a line and show it at once: benchmarks take minutes."""
+        self.lines.append(line)
+        print("  " + "  |  ".join(part for part in line.row() if part), flush=True)
+
+    def table(self) -> str:
+        """All lines as a Markdown table."""
+        rows = [["figure", "target", "reached", "", "the paper"], *(line.row() for line in self.lines)]
+        widths = [max(len(row[i]) for row in rows) for i in range(5)]
+        lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in rows]
+        return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]])
+
+    def write(self, folder: Path) -> Path:
+        """`<name>.json` in `folder`: lines, raw measurements, and what they were measured with."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self.name}.json"
+        machine = {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "threads": torch.get_num_threads(),
+            "processor": processor(),
+        }
+        lines = [{**asdict(line), "met": line.met} for line in self.lines]
+        path.write_text(json.dumps({"machine": machine, "lines": lines, "raw": self.raw}, indent=1) + "\n")
+        return path
+
+
+def processor() -> str:
+    """The processor's name where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")

@@ -1,0 +1,38 @@
+"""`sparsam bench ...`: benchmarks that print target and reached."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="Measure speed and memory; every figure is printed beside its target.")
+
+Out = Annotated[Path, typer.Option(help="Folder for the JSON and PNG files.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Smaller sizes: a minute instead of many.")]
+Threads = Annotated[int | None, typer.Option(help="Threads. [default: torch's]")]
+
+
+@app.command()
+def speed(out: Out = Path("runs/bench"), quick: Quick = False, threads: Threads = None) -> None:
+    """Time per step of SAM, DAM and NTM over the size of the memory, against nn.LSTM (figure 1a)."""
+    from sparsam.bench import speed as bench
+
+    _use(threads)
+    bench.run(out, quick)
+
+
+@app.command()
+def memory(out: Out = Path("runs/bench"), quick: Quick = False) -> None:
+    """Bytes kept for training over the size of the memory (figure 1b)."""
+    from sparsam.bench import memory as bench
+
+    bench.run(out, quick)
+
+
+def _use(threads: int | None) -> None:
+    import torch
+
+    if threads is not None:
+        torch.set_num_threads(threads)

@@ -1,0 +1,276 @@
+"""SDNC of the native engine against the plain one, and what its journal promises: links taken back bit for bit."""
+
+from __future__ import annotations
+
+import copy
+import io
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sparsam
+from sparsam import engines
+from sparsam.engines import native_sequence
+
+STATE_TENSORS = ("hidden", "cell", "read", "read_weights")
+
+
+def twins(dtype: torch.dtype = torch.float64, seed: int = 0, scale: float = 2.0, **kwargs):
+    """The same model on both engines, with weights large enough to make memory and links matter."""
+    torch.manual_seed(seed)
+    native = sparsam.SDNC(engine="native", **kwargs).to(dtype)
+    with torch.no_grad():
+        for parameter in native.parameters():
+            parameter.mul_(scale)
+    reference = copy.deepcopy(native)
+    reference.engine = "reference"
+    return native, reference
+
+
+def small(**changes):
+    return {"input_size": 3, "output_size": 2, "hidden_size": 8, "memory_size": 16, "word_size": 4, "num_heads": 2} | {
+        "k": 3,
+        **changes,
+    }
+
+
+def run(model, x, lengths=None, memory=None, splits=(), reset_at=None):
+    """Outputs, final state and gradients of a loss over everything that a run puts out."""
+    x = x.clone().requires_grad_()
+    memory = None if memory is None else memory.clone().requires_grad_()
+    state = model.initial_state(x.shape[1], memory)
+    outputs = []
+    for i, part in enumerate(torch.tensor_split(x, list(splits))):
+        if reset_at == i:
+            state = state.reset(torch.arange(x.shape[1]) % 2 == 0)
+        y, state = model(part, state, lengths=lengths)
+        outputs.append(y)
+    y = torch.cat(outputs)
+    generator = torch.Generator().manual_seed(1)
+    loss = (y * torch.randn(y.shape, generator=generator, dtype=y.dtype)).sum()
+    for name in STATE_TENSORS:
+        value = getattr(state, name)
+        loss = loss + (value * torch.randn(value.shape, generator=generator, dtype=y.dtype)).sum()
+    inputs = [x, *model.parameters(), *([] if memory is None else [memory])]
+    gradients = torch.autograd.grad(loss, inputs)
+    return y, state, [g.to_dense() if g.is_sparse else g for g in gradients]
+
+
+def assert_close(actual: torch.Tensor, expected: torch.Tensor, relative: float, what: str) -> None:
+    error = ((actual - expected).abs().max() / expected.abs().max().clamp_min(1e-6)).item()
+    assert error <= relative, f"{what}: relative error {error:.1e}"
+
+
+def dense_links(state, b: int) -> torch.Tensor:
+    """N, P and p of element b stacked as (2N+1, N)."""
+    memory = state.memory
+    if not hasattr(memory, "link_rows"):
+        links = state.links
+        both = torch.stack([links.predecessors[b], links.successors[b]], dim=1).flatten(0, 1)
+        return torch.cat([both, links.precedence[b][None]]).detach()
+    ids, columns, weights = memory.link_rows(b)
+    dense = torch.zeros(2 * memory.rows + 1, memory.rows, dtype=memory.dtype)
+    dense[ids[:, None].expand_as(columns)[columns >= 0], columns[columns >= 0].long()] = weights[columns >= 0]
+    return dense
+
+
+def compare(native, reference, x, relative, **how):
+    y, state, gradients = run(native, x, **how)
+    y_ref, state_ref, gradients_ref = run(reference, x, **how)
+    assert_close(y, y_ref, relative, "y")
+    for name in STATE_TENSORS:
+        assert_close(getattr(state, name), getattr(state_ref, name), relative, name)
+    assert torch.equal(state.read_rows, state_ref.read_rows)
+    for b in range(x.shape[1]):
+        (rows, words), (rows_ref, words_ref) = state.memory_rows(b), state_ref.memory_rows(b)
+        assert torch.equal(rows, rows_ref)
+        if len(rows):
+            assert_close(words, words_ref, relative, f"memory of {b}")
+        links, links_ref = dense_links(state, b), dense_links(state_ref, b)
+        assert torch.equal(links > 0, links_ref > 0)
+        assert_close(links, links_ref, relative, f"links of {b}")
+    names = ["x", *(name for name, _ in native.named_parameters()), "initial_memory"]
+    for name, actual, expected in zip(names, gradients, gradients_ref):
+        assert_close(actual, expected, relative, f"gradient of {name}")
+
+
+@st.composite
+def cases(draw):
+    rows = draw(st.integers(2, 24))
+    return {
+        "sizes": {
+            "input_size": draw(st.integers(1, 4)),
+            "output_size": draw(st.integers(1, 3)),
+            "hidden_size": draw(st.sampled_from([1, 5, 16, 19])),
+            "memory_size": rows,
+            "word_size": draw(st.sampled_from([1, 3, 8, 17])),
+            "num_heads": draw(st.integers(1, min(4, rows))),
+            "k": draw(st.sampled_from([1, min(2, rows), min(4, rows), rows])),
+            "similarity": draw(st.sampled_from(["cosine", "euclidean", "dot"])),
+            "k_links": draw(st.sampled_from([1, 2, 3, 8, 9, 30])),
+            "link_gradients": draw(st.booleans()),
+        },
+        "steps": draw(st.integers(1, 12)),
+        "batch": draw(st.integers(1, 5)),
+        "seed": draw(st.integers(0, 10_000)),
+        "padded": draw(st.booleans()),
+        "memory": draw(st.sampled_from([None, "shared", "own"])),
+        "pieces": draw(st.integers(1, 3)),
+        "reset": draw(st.sampled_from([None, 1, 2])),
+    }
+
+
+@settings(max_examples=80, deadline=None)
+@given(cases())
+def test_equals_reference_in_float64(case):
+    native, reference = twins(seed=case["seed"], **case["sizes"])
+    steps, batch, sizes = case["steps"], case["batch"], case["sizes"]
+    x = torch.randn(steps, batch, sizes["input_size"], dtype=torch.float64)
+    shape = (sizes["memory_size"], sizes["word_size"])
+    memory = {
+        None: None,
+        "shared": torch.randn(shape, dtype=torch.float64),
+        "own": torch.randn(batch, *shape, dtype=torch.float64),
+    }[case["memory"]]
+    lengths = torch.randint(1, steps + 1, (batch,)) if case["padded"] else None
+    splits = (
+        () if lengths is not None else sorted({steps * i // case["pieces"] for i in range(1, case["pieces"])} - {0})
+    )
+    compare(native, reference, x, 1e-10, lengths=lengths, memory=memory, splits=splits, reset_at=case["reset"])
+
+
+@pytest.mark.parametrize("link_gradients", [False, True])
+@pytest.mark.parametrize("similarity", ["cosine", "euclidean", "dot"])
+def test_equals_reference_in_float32(similarity, link_gradients):
+    native, reference = twins(
+        torch.float32, **small(hidden_size=20, memory_size=30, similarity=similarity, link_gradients=link_gradients)
+    )
+    compare(native, reference, torch.randn(12, 5, 3), 1e-4)
+
+
+def test_full_writes_drop_what_a_row_linked_to():
+    """Gates that write fully (w = 1) leave nothing of N(i,.) but p, nor of P(j,i) where p(j) = 0."""
+    native, reference = twins(**small(num_heads=1, k=1, memory_size=6, k_links=2))
+    gates = 2 * 4 + 1
+    for model in (native, reference):
+        with torch.no_grad():
+            model.interface.bias[gates : gates + 2] = torch.tensor([1e3, -40.0])  # alpha = 1, gamma = 4e-18
+            model.interface.weight[gates:].zero_()
+    x = torch.randn(15, 2, 3, dtype=torch.float64)
+    compare(native, reference, x, 1e-10)
+    largest = dense_links(native(x)[1], 0).max(dim=-1).values
+    assert (largest[:-1:2] == 1).all()  # N: nothing is older than its row's last full write
+    assert (largest[1:-1:2] < 1e-10).any()  # P: a row whose successor was written again after another
+
+
+@pytest.mark.parametrize("link_gradients", [False, True])
+def test_memory_and_links_are_bit_for_bit_back_after_backward(link_gradients):
+    native, _ = twins(**small(link_gradients=link_gradients))
+    x = torch.randn(20, 2, 3, dtype=torch.float64)
+    _, middle = native(x[:10])
+    middle = middle.detach()
+    before = [(*middle.memory.link_rows(b), *middle.memory_rows(b)) for b in range(2)]
+    versions = middle.memory.versions
+    y, final = native(x[10:], middle)
+    after = [(*final.memory.link_rows(b), *final.memory_rows(b)) for b in range(2)]
+    assert not all(version.is_current for version in versions)
+    y.sum().backward()
+    assert all(version.is_current for version in versions)  # the buffer itself went back, nothing was replayed
+    for b in range(2):
+        now = (*middle.memory.link_rows(b), *middle.memory_rows(b))
+        assert all(torch.equal(a, e) for a, e in zip(now, before[b]))
+        again = (*final.memory.link_rows(b), *final.memory_rows(b))  # and the final state is there again
+        assert all(torch.equal(a, e) for a, e in zip(again, after[b]))
+
+
+def test_links_are_blank_after_the_backward_of_a_whole_episode():
+    native, _ = twins(**small())
+    state = native.initial_state(1)
+    state.memory.versions[:] = state.memory.materialised()
+    y, _ = native(torch.randn(15, 1, 3, dtype=torch.float64), state)
+    y.sum().backward()
+    assert len(state.memory.link_rows(0)[0]) == 0 and len(state.memory_rows(0)[0]) == 0
+
+
+def test_final_state_goes_on_after_backward():
+    native, reference = twins(**small())
+    x = torch.randn(16, 2, 3, dtype=torch.float64)
+    expected = reference(x)[0][8:]
+    y, state = native(x[:8])
+    y.sum().backward()
+    torch.testing.assert_close(native(x[8:], state.detach())[0], expected)
+
+
+def journal_bytes(monkeypatch, rows: int) -> int:
+    """Bytes of the journals of one call over a memory of this many rows."""
+    seen = []
+    forward = native_sequence._native.forward
+    monkeypatch.setattr(
+        native_sequence._native, "forward", lambda *args: seen.append(forward(*args)) or seen[-1], raising=True
+    )
+    torch.manual_seed(0)
+    model = sparsam.SDNC(3, 2, 8, memory_size=rows, word_size=4, num_heads=2, k=3, engine="native")
+    model(torch.randn(30, 2, 3, generator=torch.Generator().manual_seed(0)))
+    monkeypatch.undo()
+    return seen[0].bytes
+
+
+def test_journal_does_not_grow_with_the_memory(monkeypatch):
+    small, large = journal_bytes(monkeypatch, 100), journal_bytes(monkeypatch, 1_000_000)
+    assert small == large
+    assert small <= 2 * 30 * 8_000  # R(K+1) = 8 rows of N, 72 of P and p, a line each, beside SAM's words and moves
+
+
+def running(**changes):
+    native, _ = twins(**small(**changes))
+    x = torch.randn(12, 3, 3, dtype=torch.float64)
+    return native, x, native(x[:6])[1]
+
+
+def test_save_and_load():
+    native, x, state = running()
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    loaded = torch.load(file)
+    for b in range(3):
+        assert torch.equal(dense_links(loaded, b), dense_links(state, b))
+    assert torch.equal(native(x[6:], loaded)[0], native(x[6:], state)[0])
+
+
+def test_clone_detach_and_old_states():
+    native, x, state = running()
+    expected, _ = native(x[6:], state.detach())
+    copied = state.clone()
+    native(x[:6].flip(0), state)  # writes the buffer that `state` refers to
+    assert torch.equal(native(x[6:], copied)[0], expected)
+    assert torch.equal(native(x[6:], state.detach())[0], expected)
+
+
+def test_reset_clears_the_links_of_the_elements_it_names():
+    _, _, state = running()
+    fresh = state.reset(torch.tensor([True, False, True]))
+    assert (dense_links(fresh, 0) == 0).all() and (dense_links(fresh, 2) == 0).all()
+    assert torch.equal(dense_links(fresh, 1), dense_links(state, 1))
+
+
+def test_conversion_to_another_dtype_takes_the_links_along():
+    native, x, state = running()
+    single = state.detach().to(torch.float32)
+    assert_close(dense_links(single, 1).double(), dense_links(state, 1), 1e-6, "links")
+    y, _ = native.float()(x[6:].float(), single)
+    assert_close(y.double(), native.double()(x[6:], state)[0], 1e-3, "y")
+
+
+def test_state_of_another_k_links_is_refused():
+    _, x, state = running()
+    other, _ = twins(**small(k_links=5))
+    with pytest.raises(ValueError, match="expected links with K_L = 5, got K_L = 8"):
+        other(x, state)
+
+
+def test_auto_takes_the_native_engine():
+    model = sparsam.SDNC(**small(), engine="auto")
+    assert engines.select(model) is engines.ENGINES["native"]
