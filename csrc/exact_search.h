@@ -134,6 +134,7 @@ void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, co
     for (int h = 0; h < heads; ++h) fill_up(best[h], memory, kind, queries + h * width, norms[h]);
     return;
   }
+  // Newest first: what was written lately is often what is asked for, and a good find early saves insertions later.
   const std::vector<int32_t>& written = memory.written();
   for (size_t end = written.size(); end > 0; end -= std::min<size_t>(L, end))
     consider(written.data() + (end - std::min<size_t>(L, end)), int(std::min<size_t>(L, end)));

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "aligned.h"
 #include "links.h"
 #include "simd.h"
 
@@ -44,42 +45,114 @@ class RowSlots {
   LazyArray<int32_t> slots_;
 };
 
-// Entries of a row while it is being changed: more than it will keep. Columns are row numbers plus 1.
-template <class T>
-struct WideRow {
-  int32_t* columns;
-  T* weights;
-};
-
 // What counts as above 0. A saturated gate leaves numbers just above the smallest normal one where a sigmoid in other
 // arithmetic rounds to 0, and subnormal numbers would slow every step that follows.
 template <class T>
 constexpr T kNoLink = 16 * std::numeric_limits<T>::min();
 
-// Keep the `k` largest of `n` entries, ties to the lowest column, none that is not above 0; the rest of `out` is empty.
+// Entries of a row while it is being changed: more than it will keep. Columns are row numbers plus 1.
 template <class T>
-void keep_largest(const WideRow<T>& from, int n, int k, const LinkRow<T>& out, int32_t* ranks) {
-  if (n > k) {
-    for (int e = 0; e < n; ++e) ranks[e] = 0;
-    for (int m = 0; m < n; ++m) {
-      const T weight = from.weights[m];
-      const int32_t column = from.columns[m];
-      for (int e = 0; e < n; ++e)
-        ranks[e] += (weight > from.weights[e]) | ((weight == from.weights[e]) & (column < from.columns[e]));
+class Candidates {
+ public:
+  explicit Candidates(int capacity)
+      : columns_(capacity + 16), weights_(aligned_array<T>(capacity + 16)), ranks_(capacity + 16) {}
+
+  int size() const { return size_; }
+  int32_t column(int e) const { return columns_[e]; }
+  T& weight(int e) { return weights_[e]; }
+  void clear() { size_ = 0; }
+  void push(int32_t column, T weight) {
+    columns_[size_] = column;
+    weights_[size_++] = weight;
+  }
+  // A row's entries, their weights times `scale`. Eight at a time: both sides have room to spare.
+  void push_row(const LinkRow<T>& row, int count, T scale) {
+    int32_t* columns = columns_.data() + size_;
+    T* weights = weights_.get() + size_;
+    for (int at = 0; at < count; at += 8) {
+      std::memcpy(columns + at, row.columns + at, 8 * sizeof(int32_t));
+      T some[8];
+      std::memcpy(some, row.weights + at, sizeof(some));
+      for (int e = 0; e < 8; ++e) some[e] *= scale;
+      std::memcpy(weights + at, some, sizeof(some));
+    }
+    size_ += count;
+  }
+  // Adds to each entry what stands at its place in `more`.
+  void add(const T* more) {
+    for (int at = 0; at < size_; at += 8)
+      for (int e = at; e < at + 8; ++e) weights_[e] += more[e];
+  }
+  const int32_t* columns() const { return columns_.data(); }
+
+  // The `k` largest entries into `out`, ties to the lowest column and none that is not above 0; the rest is empty.
+  void keep_largest(int k, const LinkRow<T>& out) {
+#if SPARSAM_VECTOR_BYTES == 64
+    if constexpr (sizeof(T) == 4)
+      if (size_ <= 16 && k <= 16 && keep_largest_of_vector(k, out)) return;
+#endif
+    const bool all = size_ <= k;
+    if (!all) rank(k);
+    int kept = 0;
+    for (int e = 0; e < size_; ++e) {  // no branches: which entries stay is hard to foretell
+      columns_[kept] = columns_[e];
+      weights_[kept] = weights_[e];
+      kept += (weights_[e] > kNoLink<T>) & (all | (ranks_[e] < k));
+    }
+    for (int e = 0; e < k; ++e) {
+      out.columns[e] = e < kept ? columns_[e] : 0;
+      out.weights[e] = e < kept ? weights_[e] : T(0);
     }
   }
-  int kept = 0;
-  for (int e = 0; e < n; ++e) {
-    if ((n > k && ranks[e] >= k) || !(from.weights[e] > kNoLink<T>)) continue;
-    out.columns[kept] = from.columns[e];
-    out.weights[kept] = from.weights[e];
-    ++kept;
+
+ private:
+#if SPARSAM_VECTOR_BYTES == 64
+  // The same in registers; false when equal weights lie across the boundary.
+  bool keep_largest_of_vector(int k, const LinkRow<T>& out) const {
+    const auto some = __mmask16((1u << size_) - 1), room = __mmask16((1u << k) - 1);
+    const __m512 ours = _mm512_maskz_loadu_ps(some, weights_.get());
+    __mmask16 kept = _mm512_mask_cmp_ps_mask(some, ours, _mm512_set1_ps(kNoLink<T>), _CMP_GT_OQ);
+    if (size_ > k) {
+      __m512i larger = _mm512_setzero_si512();
+      const __m512i one = _mm512_set1_epi32(1);
+      for (int m = 0; m < size_; ++m)
+        larger = _mm512_mask_add_epi32(
+            larger, _mm512_cmp_ps_mask(_mm512_set1_ps(weights_[m]), ours, _CMP_GT_OQ), larger, one);
+      const __mmask16 before = _mm512_mask_cmplt_epi32_mask(some, larger, _mm512_set1_epi32(k));
+      if (std::popcount(uint32_t(before)) != k) return false;
+      kept &= before;
+    }
+    const __m512i columns = _mm512_maskz_loadu_epi32(some, columns_.data());
+    _mm512_mask_storeu_epi32(out.columns, room, _mm512_maskz_compress_epi32(kept, columns));
+    _mm512_mask_storeu_ps(out.weights, room, _mm512_maskz_compress_ps(kept, ours));
+    return true;
   }
-  for (; kept < k; ++kept) {
-    out.columns[kept] = 0;
-    out.weights[kept] = 0;
+#endif
+
+  // How many entries come before each.
+  void rank(int k) {
+    using I = typename Simd<T>::I;
+    for (int e = size_; e < size_ + kLanes<T>; ++e) weights_[e] = -1;
+    int before = 0;  // entries with fewer than k larger ones
+    for (int at = 0; at < size_; at += kLanes<T>) {
+      const Vec<T> ours = load(weights_.get() + at);
+      I larger{};
+      for (int m = 0; m < size_; ++m) larger -= splat(weights_[m]) > ours;
+      for (int e = 0; e < std::min(kLanes<T>, size_ - at); ++e) {
+        ranks_[at + e] = int32_t(larger[e]);
+        before += larger[e] < k;
+      }
+    }
+    if (before == k) return;
+    for (int e = 0; e < size_; ++e)  // equal weights across the boundary
+      for (int m = 0; m < size_; ++m) ranks_[e] += (weights_[m] == weights_[e]) & (columns_[m] < columns_[e]);
   }
-}
+
+  int size_ = 0;
+  std::vector<int32_t> columns_;
+  Aligned<T> weights_;
+  std::vector<int32_t> ranks_;
+};
 
 // Room for one step, reused over a whole sequence.
 template <class T>
@@ -87,132 +160,139 @@ class LinkUpdate {
  public:
   LinkUpdate(int32_t rows, int32_t k, int32_t max_written)
       : k_(k),
-        capacity_((k + std::max(k, max_written) + 7) / 8 * 8 + 8),
+        max_written_(max_written),
         slots_(rows),
-        precedence_columns_(k + 8),
-        precedence_weights_(k),
-        previous_(capacity_),
-        candidates_(capacity_),
-        candidate_weights_(capacity_),
-        ranks_(capacity_) {}
+        precedence_(k),
+        candidates_(k + std::max(k, max_written)),
+        previous_(2 * k + 16) {}
 
   // N(i,.) <- (1 - w(i)) N(i,.) + w(i) p;  P(j,i) <- (1 - w(i)) P(j,i) + w(i) p(j) for j in p or N(i,.);
   // p <- (1 - sum w) p + w. `written` are distinct rows and `w` their averaged write weights.
   void operator()(Links<T>& links, LinkJournal<T>* journal, int n, const int32_t* written, const T* w) {
     const LinkRow<T> p = links.row(links.precedence());
-    const int before = links.count(p);
-    std::copy_n(p.columns, before, precedence_columns_.data());
-    std::copy_n(p.weights, before, precedence_weights_.data());
-    changed_.clear();
+    precedence_.clear();
+    precedence_.push_row(p, count(p), 1);
+    open_ = 0;
     for (int a = 0; a < n; ++a)
-      if (w[a] > kNoLink<T>) update_row(links, journal, written[a], w[a], before);
-    for (size_t slot = 0; slot < changed_.size(); ++slot) {
-      keep_largest(wide(slot), counts_[slot], k_, links.row(links.successors(changed_[slot])), ranks_.data());
-      slots_.clear(changed_[slot]);
-    }
-    update_precedence(links, journal, n, written, w, before);
+      if (w[a] > kNoLink<T>) update_predecessors(links, journal, written[a], w[a]);
+    for (int slot = 0; slot < open_; ++slot) close(changed_[slot], slot);
+    update_precedence(links, journal, n, written, w);
   }
 
  private:
-  WideRow<T> wide(size_t slot) { return {wide_columns_.data() + slot * capacity_, wide_weights_.data() + slot * capacity_}; }
+  struct Changed {
+    LinkRow<T> row;  // P(j,.), changed in place
+    int32_t j, count, more;  // `more` entries found no room in it
+    bool fell;               // an entry fell to 0
+  };
+  int count(const LinkRow<T>& row) const {
+    const int end = position(row.columns, k_, 0);
+    return end < 0 ? k_ : end;
+  }
 
-  void update_row(Links<T>& links, LinkJournal<T>* journal, int32_t i, T w, int precedences) {
+  void update_predecessors(Links<T>& links, LinkJournal<T>* journal, int32_t i, T w) {
     const T decay = std::max(T(0), 1 - w);
     const int64_t id = links.predecessors(i);
     const LinkRow<T> row = links.row(id);
     if (journal) journal->save(links, id);
-    const int olds = links.count(row);
-    std::copy_n(row.columns, olds, candidates_.data());
-    std::copy_n(row.weights, olds, candidate_weights_.data());
-    std::fill_n(previous_.data(), olds, T(0));
-    int n = olds;
-    for (int e = 0; e < precedences; ++e) {
-      const int32_t column = precedence_columns_[e];
+    const int olds = count(row);
+    candidates_.clear();
+    candidates_.push_row(row, olds, decay);
+    T* previous = previous_.data();
+    for (int e = 0; e < (k_ + 7) / 8 * 8; ++e) previous[e] = 0;
+    for (int e = 0; e < precedence_.size(); ++e) {
+      const int32_t column = precedence_.column(e);
       if (column == i + 1) continue;
-      const int at = position(row.columns, olds, column);
-      if (at >= 0) {
-        previous_[at] = precedence_weights_[e];
-      } else {
-        candidates_[n] = column;
-        candidate_weights_[n] = 0;
-        previous_[n++] = precedence_weights_[e];
+      int at = position(row.columns, olds, column);
+      if (at < 0) {
+        at = candidates_.size();
+        candidates_.push(column, 0);
       }
+      previous[at] = w * precedence_.weight(e);
     }
-    for (int e = 0; e < n; ++e) {
-      candidate_weights_[e] = decay * candidate_weights_[e] + w * previous_[e];
-      update_successor(links, journal, candidates_[e] - 1, i, decay, w * previous_[e]);
-    }
-    keep_largest(WideRow<T>{candidates_.data(), candidate_weights_.data()}, n, k_, row, ranks_.data());
+    candidates_.add(previous);
+    const int32_t* columns = candidates_.columns();
+    for (int e = 0, n = candidates_.size(); e < n; ++e)
+      update_successor(links, journal, columns[e] - 1, i, decay, previous[e]);
+    candidates_.keep_largest(k_, row);
   }
 
-  // P(j,i) <- decay P(j,i) + added. Each pair comes at most once in a step, so only entries from before it can match.
+  // P(j,i) <- decay P(j,i) + added. A pair comes at most once in a step, so what the step adds is never looked for.
   void update_successor(Links<T>& links, LinkJournal<T>* journal, int32_t j, int32_t i, T decay, T added) {
     int32_t slot = slots_.find(j);
     if (slot < 0) slot = open(links, journal, j);
-    const WideRow<T> row = wide(slot);
-    const int at = position(row.columns, olds_[slot], i + 1);
+    Changed& changed = changed_[slot];
+    const int at = position(changed.row.columns, k_, i + 1);
     if (at >= 0) {
-      row.weights[at] = decay * row.weights[at] + added;
+      const T weight = decay * changed.row.weights[at] + added;
+      changed.row.weights[at] = weight;
+      changed.fell |= !(weight > kNoLink<T>);
     } else if (added > kNoLink<T>) {
-      const int end = counts_[slot]++;
-      row.columns[end] = i + 1;
-      row.weights[end] = added;
+      if (changed.count < k_) {
+        changed.row.columns[changed.count] = i + 1;
+        changed.row.weights[changed.count++] = added;
+      } else {
+        more_[size_t(slot) * max_written_ + changed.more++] = {i + 1, added};
+      }
     }
   }
 
   int32_t open(Links<T>& links, LinkJournal<T>* journal, int32_t j) {
-    const int32_t slot = int32_t(changed_.size());
-    if (size_t(slot) == counts_.size()) {
-      counts_.resize(slot + 32);
-      olds_.resize(slot + 32);
-      wide_columns_.resize((slot + 32) * size_t(capacity_));
-      wide_weights_.resize((slot + 32) * size_t(capacity_));
+    const int32_t slot = open_++;
+    if (size_t(slot) == changed_.size()) {
+      changed_.resize(slot + 32);
+      more_.resize(size_t(slot + 32) * max_written_);
     }
     const int64_t id = links.successors(j);
     if (journal) journal->save(links, id);
     const LinkRow<T> row = links.row(id);
-    const WideRow<T> to = wide(slot);
-    std::copy_n(row.columns, k_, to.columns);
-    std::copy_n(row.weights, k_, to.weights);
-    counts_[slot] = olds_[slot] = links.count(row);
-    changed_.push_back(j);
+    changed_[slot] = {row, j, count(row), 0, false};
     slots_.set(j, slot);
     return slot;
   }
 
-  void update_precedence(Links<T>& links, LinkJournal<T>* journal, int n, const int32_t* written, const T* w,
-                         int before) {
+  void close(const Changed& changed, int slot) {
+    slots_.clear(changed.j);
+    if (changed.more == 0 && !changed.fell) return;
+    candidates_.clear();
+    candidates_.push_row(changed.row, changed.count, 1);
+    for (int e = 0; e < changed.more; ++e) {
+      const Entry& entry = more_[size_t(slot) * max_written_ + e];
+      candidates_.push(entry.column, entry.weight);
+    }
+    candidates_.keep_largest(k_, changed.row);
+  }
+
+  void update_precedence(Links<T>& links, LinkJournal<T>* journal, int n, const int32_t* written, const T* w) {
     if (journal) journal->save(links, links.precedence());
+    const LinkRow<T> row = links.row(links.precedence());
+    const int before = precedence_.size();
     T total = 0;
     for (int a = 0; a < n; ++a) total += w[a];
     const T decay = std::max(T(0), 1 - total);
-    for (int e = 0; e < before; ++e) {
-      candidates_[e] = precedence_columns_[e];
-      candidate_weights_[e] = decay * precedence_weights_[e];
-    }
-    int m = before;
+    candidates_.clear();
+    candidates_.push_row(row, before, decay);
     for (int a = 0; a < n; ++a) {
-      const int at = position(precedence_columns_.data(), before, written[a] + 1);
-      if (at >= 0) {
-        candidate_weights_[at] += w[a];
-      } else {
-        candidates_[m] = written[a] + 1;
-        candidate_weights_[m++] = w[a];
-      }
+      const int at = position(row.columns, before, written[a] + 1);
+      if (at >= 0)
+        candidates_.weight(at) += w[a];
+      else
+        candidates_.push(written[a] + 1, w[a]);
     }
-    keep_largest(WideRow<T>{candidates_.data(), candidate_weights_.data()}, m, k_, links.row(links.precedence()),
-                 ranks_.data());
+    candidates_.keep_largest(k_, row);
   }
 
-  const int k_, capacity_;
+  struct Entry {
+    int32_t column;
+    T weight;
+  };
+  const int k_, max_written_;
   RowSlots slots_;  // of the rows of P that change
-  std::vector<int32_t> precedence_columns_;
-  std::vector<T> precedence_weights_, previous_;
-  std::vector<int32_t> candidates_;
-  std::vector<T> candidate_weights_;
-  std::vector<int32_t> ranks_;
-  std::vector<int32_t> changed_, counts_, olds_, wide_columns_;
-  std::vector<T> wide_weights_;
+  int32_t open_ = 0;
+  std::vector<Changed> changed_;
+  std::vector<Entry> more_;
+  Candidates<T> precedence_, candidates_;
+  std::vector<T> previous_;  // w(i) p(j) for each candidate j
 };
 
 }  // namespace sparsam::SPARSAM_ISA

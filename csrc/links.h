@@ -24,6 +24,19 @@ constexpr size_t link_row_bytes(int32_t k) {
   return (size_t(k) * (sizeof(T) + sizeof(int32_t)) + 63) / 64 * 64;
 }
 
+// Rows are copied and swapped a line at a time, whose size the compiler knows.
+inline void copy_lines(std::byte* to, const std::byte* from, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += 64) std::memcpy(to + at, from + at, 64);
+}
+inline void swap_lines(std::byte* a, std::byte* b, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += 64) {
+    std::byte line[64];
+    std::memcpy(line, a + at, 64);
+    std::memcpy(a + at, b + at, 64);
+    std::memcpy(b + at, line, 64);
+  }
+}
+
 // All rows in one lazily zeroed array, named by a number: N(i,.) and P(i,.) side by side, then p.
 template <class T>
 class Links {
@@ -94,7 +107,7 @@ class LinkJournal {
     const int64_t record = int64_t(ids_.size());
     if (record == int64_t(blocks_.size()) * kBlock) blocks_.push_back(recycled_array<std::byte>(kBlock * stride_));
     ids_.push_back(id);
-    std::memcpy(bytes(record), links.bytes(id), stride_);
+    copy_lines(bytes(record), links.bytes(id), stride_);
   }
 
   // Records of a step, in the order in which they were saved.
@@ -120,11 +133,7 @@ class LinkJournal {
 
  private:
   static constexpr int64_t kBlock = 256;  // records
-  void swap(Links<T>& links, int64_t record) {
-    auto* ours = reinterpret_cast<uint64_t*>(bytes(record));
-    auto* theirs = reinterpret_cast<uint64_t*>(links.bytes(ids_[record]));
-    for (size_t i = 0; i < stride_ / sizeof(uint64_t); ++i) std::swap(ours[i], theirs[i]);
-  }
+  void swap(Links<T>& links, int64_t record) { swap_lines(bytes(record), links.bytes(ids_[record]), stride_); }
 
   size_t stride_;
   std::vector<int64_t> begins_;  // first record of each step
@@ -135,7 +144,7 @@ class LinkJournal {
 // Copies of the rows that hold links: those of `written` rows (no other row has any) and p.
 template <class T>
 void copy_links(const Links<T>& from, Links<T>& to, const std::vector<int32_t>& written) {
-  auto copy = [&](int64_t id) { std::memcpy(to.bytes(id), from.bytes(id), from.stride()); };
+  auto copy = [&](int64_t id) { copy_lines(to.bytes(id), from.bytes(id), from.stride()); };
   for (const int32_t row : written) {
     copy(from.predecessors(row));
     copy(from.successors(row));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <vector>
 
@@ -20,8 +21,8 @@ class SdncStep : public SamStep<T> {
         update_(shape.rows, shape.k_links, shape.max_writes()),
         slots_(shape.rows),
         written_weights_(shape.max_writes()),
-        candidates_(shape.k * (1 + 2 * shape.k_links)),
-        candidate_weights_(shape.k * (1 + 2 * shape.k_links)),
+        candidates_(shape.k * (1 + 2 * shape.k_links) + 1),
+        candidate_weights_(this->zeroed(shape.k * (1 + 2 * shape.k_links) + kLanes<T>)),
         d_mixed_(shape.k),
         d_content_(shape.k),
         d_previous_(shape.reads()),
@@ -112,38 +113,42 @@ class SdncStep : public SamStep<T> {
   // rows above 0 and those found by content the K largest are kept.
   void mix(const Links<T>& links, int h, const T* modes, const StepTape<T>& tape) {
     const int first = h * s_.k;
-    int n = 0;
-    for (int i = first; i < first + s_.k; ++i) {  // distinct rows
-      candidates_[n] = tape.content_rows[i];
-      candidate_weights_[n] = modes[kContent] * tape.content_weights[i];
-      slots_.set(candidates_[n], n);
-      ++n;
-    }
-    auto follow = [&](int64_t id, T weight) {
-      const LinkRow<const T> row = links.row(id);
-      for (int e = 0; e < s_.k_links && row.columns[e] != 0; ++e) {
-        const int32_t to = row.columns[e] - 1;
-        int32_t slot = slots_.find(to);
-        if (slot < 0) {
-          slot = n++;
-          slots_.set(to, slot);
-          candidates_[slot] = to;
-          candidate_weights_[slot] = 0;
-        }
-        candidate_weights_[slot] += weight * row.weights[e];
-      }
+    T* const weights = candidate_weights_.get();
+    // No branch: which rows come again cannot be foreseen. Returns the number of candidates.
+    auto add = [this, weights](int32_t n, int32_t row, T weight) __attribute__((always_inline)) {
+      const int32_t found = slots_.find(row), slot = found < 0 ? n : found;
+      slots_.set(row, slot);
+      candidates_[slot] = row;
+      weights[slot] += weight;
+      return n + (found < 0);
     };
+    auto follow = [this, &links, add](int32_t n, int64_t id, T weight) __attribute__((always_inline)) {
+      const LinkRow<const T> row = links.row(id);
+      for (int e = 0; e < s_.k_links && row.columns[e] != 0; ++e)
+        n = add(n, row.columns[e] - 1, weight * row.weights[e]);
+      return n;
+    };
+    int32_t n = 0;
+    for (int i = first; i < first + s_.k; ++i)
+      n = add(n, tape.content_rows[i], modes[kContent] * tape.content_weights[i]);  // distinct: the first K candidates
     for (int i = first; i < first + s_.k; ++i) {
       const int32_t row = tape.previous_rows[i];
       if (row < 0) continue;
-      follow(links.predecessors(row), modes[kBackward] * tape.previous_weights[i]);
-      follow(links.successors(row), modes[kForward] * tape.previous_weights[i]);
+      n = follow(n, links.predecessors(row), modes[kBackward] * tape.previous_weights[i]);
+      n = follow(n, links.successors(row), modes[kForward] * tape.previous_weights[i]);
     }
     Best<T> best(s_.k, tape.read_rows + first, tape.read_weights + first);
+    for (int i = 0; i < s_.k; ++i) best.offer(weights[i], candidates_[i]);
+    for (int at = s_.k; at < n; at += kLanes<T>) {
+      uint32_t left = at_least<T>(load(weights + at), splat(best.worst()));
+      for (left &= (1u << std::min(kLanes<T>, n - at)) - 1; left != 0; left &= left - 1) {
+        const int i = at + std::countr_zero(left);
+        if (weights[i] > 0) best.offer(weights[i], candidates_[i]);
+      }
+    }
     for (int i = 0; i < n; ++i) {
-      if (i < s_.k || candidate_weights_[i] > 0)
-        if (candidate_weights_[i] >= best.worst()) best.offer(candidate_weights_[i], candidates_[i]);
       slots_.clear(candidates_[i]);
+      weights[i] = 0;
     }
   }
 
@@ -192,7 +197,8 @@ class SdncStep : public SamStep<T> {
   RowSlots slots_;
   std::vector<T> written_weights_;
   std::vector<int32_t> candidates_;
-  std::vector<T> candidate_weights_, d_mixed_, d_content_, d_previous_, d_written_;
+  Aligned<T> candidate_weights_;  // zero between heads
+  std::vector<T> d_mixed_, d_content_, d_previous_, d_written_;
 };
 
 }  // namespace sparsam::SPARSAM_ISA

@@ -128,11 +128,7 @@ def _run_piece(
 
 def kept_bytes(y: Tensor) -> int:
     """Bytes that the forward pass that put out `y` keeps for its backward pass: the tape and the journals."""
-    held = getattr(y.grad_fn, "held", None)
-    if held is None:
+    node: Any = y.grad_fn
+    if getattr(node, "held", None) is None:
         raise ValueError("y: expected an output of the native engine that still waits for its backward pass")
-    storages = [part.untyped_storage() for part in held if isinstance(part, Tensor)]
-    tensors = {storage.data_ptr(): storage.nbytes() for storage in storages}
-    recorded = held[0]
-    weights = held[-1].untyped_storage().nbytes()  # the recurrent weights, whose size has nothing to do with T
-    return sum(tensors.values()) - weights + recorded.bytes
+    return node.kept_bytes

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from sparsam.engines.native_index import core_settings
 from sparsam.engines.native_memory import sparse_rows, stand_in
+from sparsam.engines.tape import TapeBuffer
 from sparsam.reference.access import READ, WRITE, Access
 
 try:
@@ -56,14 +57,21 @@ class Sequence(torch.autograd.Function):
         steps, batch, inputs = x.shape
         width_h, width_r, reads = model.hidden_size, model.read_size, (model.num_heads, model.k)
         x = x.detach()
-        gates = F.linear(x, w_ih[:, :inputs], b_ih + b_hh)  # (T, B, 4H), activated in place by the core
+        k_links = getattr(model, "k_links", 0)
+        asked, joined, read_count = w_interface.shape[0], width_h + width_r, model.num_heads * model.k
+        kept = steps * (4 * width_h + asked) + (steps + 1) * (width_h + joined) + (4 * steps + 2) * read_count
+        buffer = TapeBuffer(kept * batch, 7, dtype)
+        gates = buffer.carve(steps, batch, 4 * width_h)  # input part and biases now, activated in place by the core
+        torch.addmm(
+            b_ih + b_hh, x.reshape(steps * batch, inputs), w_ih[:, :inputs].t(), out=gates.view(steps * batch, -1)
+        )
         recurrent = torch.cat([w_hh, w_ih[:, inputs:]], dim=1)
-        cells = x.new_empty(steps + 1, batch, width_h)
-        joint = x.new_empty(steps + 1, batch, width_h + width_r)  # [h_t, r_t]; joint[0] is the incoming state
-        interface = x.new_empty(steps, batch, w_interface.shape[0])
+        cells = buffer.carve(steps + 1, batch, width_h)
+        joint = buffer.carve(steps + 1, batch, joined)  # [h_t, r_t]; joint[0] is the incoming state
+        interface = buffer.carve(steps, batch, asked)
         rows = torch.empty(steps + 1, batch, *reads, dtype=torch.int32)
-        weights = x.new_empty(steps + 1, batch, *reads)
-        scores = x.new_empty(steps, batch, *reads)
+        weights = buffer.carve(steps + 1, batch, *reads)
+        scores = buffer.carve(steps, batch, *reads)
         unused = torch.empty(steps, batch, model.num_heads, dtype=torch.int32) if call.record else None
         cells[0] = cell
         joint[0, :, :width_h] = hidden
@@ -71,9 +79,8 @@ class Sequence(torch.autograd.Function):
         rows[0] = call.state.read_rows
         weights[0] = read_weights
         tape_class = _native.Tape32 if dtype == torch.float32 else _native.Tape64
-        k_links = getattr(model, "k_links", 0)
         content_rows = torch.empty(steps, batch, *reads, dtype=torch.int32) if k_links else None
-        content_weights = torch.empty_like(scores) if k_links else None
+        content_weights = buffer.carve(steps, batch, *reads) if k_links else None
         tape = tape_class(gates, cells, joint, interface, rows, weights, scores, unused, content_rows, content_weights)
         link_gradients = k_links > 0 and model.link_gradients
         shape = _native.SamShape(
@@ -118,14 +125,16 @@ class Sequence(torch.autograd.Function):
         if differentiable:
             ctx.save_for_backward(x, w_ih, w_interface, w_output)
             ctx.held = (recorded, tape, gates, cells, joint, interface, rows, weights, scores)
-            ctx.held += (content_rows, content_weights, recurrent)
+            ctx.held += (content_rows, content_weights, recurrent, buffer)
+            parts = (gates, cells, joint, interface, rows, weights, scores, content_rows, content_weights)
+            ctx.kept_bytes = sum(part.nbytes for part in parts if part is not None) + recorded.bytes
             ctx.lengths, ctx.has_link = lengths, link is not None
             ctx.memory_shape = (batch, model.memory_size, model.word_size)
             # Stands for the memory in the graph: no storage of its own, and a sparse gradient.
             after_link = stand_in(x, ctx.memory_shape)
             ctx.links_shape = (batch, 2 * model.memory_size + 1, model.memory_size)
             after_graph = stand_in(x, ctx.links_shape) if link_gradients else None
-        return (
+        outputs = (
             y,
             last_joint[:, :width_h].clone(),
             last_cell.clone(),
@@ -135,9 +144,11 @@ class Sequence(torch.autograd.Function):
             after_link,
             after_graph,
         )
+        if not differentiable:
+            buffer.release()
+        return outputs
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(
         ctx: Any,
         d_y: Tensor | None,
@@ -149,12 +160,16 @@ class Sequence(torch.autograd.Function):
         d_link: Tensor | None,
         d_graph: Tensor | None,
     ) -> tuple[Any, ...]:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "the native engine has no second derivatives (create_graph=True asks for them); use engine='reference'"
+            )
         if ctx.held is None:
             raise RuntimeError(
                 "the native engine takes the memory back during a backward pass, so it runs once per forward pass; "
                 "call the model again (retain_graph=True does not help), or use engine='reference'"
             )
-        recorded, tape, gates, cells, joint, interface, _rows, weights, _scores, *_content, recurrent = ctx.held
+        recorded, tape, gates, cells, joint, interface, _rows, weights, _scores, *_content, recurrent, buffer = ctx.held
         x, w_ih, w_interface, w_output = ctx.saved_tensors
         ctx.held = None
         steps, batch, inputs = x.shape
@@ -207,6 +222,9 @@ class Sequence(torch.autograd.Function):
         d_links = None
         if ctx.needs_input_grad[15]:
             d_links = sparse_rows(torch.from_numpy(links_at), torch.from_numpy(links_values), ctx.links_shape)
+        d_w_interface = _tall_product(d_interface, states.view(steps * batch, -1)[:, :width_h])
+        d_b_interface = d_interface.sum(0)
+        buffer.release()
         return (
             None,
             d_x,
@@ -214,8 +232,8 @@ class Sequence(torch.autograd.Function):
             d_recurrent[:, :width_h],
             d_bias,
             d_bias,
-            _tall_product(d_interface, states.view(steps * batch, -1)[:, :width_h]),
-            d_interface.sum(0),
+            d_w_interface,
+            d_b_interface,
             d_w_output,
             d_b_output,
             d_state[:, :width_h],
