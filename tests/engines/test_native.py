@@ -48,7 +48,7 @@ def run(model, x, lengths=None, memory=None, splits=(), loss_on_state=True):
 
 
 def assert_close(actual: torch.Tensor, expected: torch.Tensor, relative: float, what: str) -> None:
-    scale = expected.abs().max().clamp_min(1e-6)
+    scale = expected.abs().max().clamp_min(1e-5)  # gradients of rounding size are sums of terms of size 1
     error = ((actual - expected).abs().max() / scale).item()
     assert error <= relative, f"{what}: relative error {error:.1e}"
 

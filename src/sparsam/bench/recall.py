@@ -20,7 +20,7 @@ class ReplayedSAM(SAM):
 
     @classmethod
     def of(cls, model: SAM, x: Tensor, memory: Tensor | None = None, state: Any = None) -> ReplayedSAM:
-        """The same model, to be run on the same x from the same start, with the selections of the model's own engine."""
+        """The same model, to be run on the same x from the same start, with the selections of its own engine."""
         twin = cls(
             model.input_size,
             model.output_size,
