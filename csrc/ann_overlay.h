@@ -18,11 +18,18 @@ namespace sparsam {
 class OverlayIndex final : public CandidateIndex {
  public:
   // The source is the element's memory: the own index reads it, the base reads no words in a query.
-  OverlayIndex(std::shared_ptr<const CandidateIndex> base, const WordSource* source)
-      : CandidateIndex(base->capacity(), base->word_size()), base_(std::move(base)), own_(base_->fresh()),
+  // `own` is empty and of the base's kind.
+  OverlayIndex(std::shared_ptr<const CandidateIndex> base, std::unique_ptr<CandidateIndex> own, const WordSource* source)
+      : CandidateIndex(base->capacity(), base->word_size()), base_(std::move(base)), own_(std::move(own)),
         hidden_((static_cast<size_t>(capacity_) + 63) / 64) {
     bind(source);
   }
+
+  OverlayIndex(std::shared_ptr<const CandidateIndex> base, const WordSource* source)
+      : OverlayIndex(base, base->fresh(), source) {}
+
+  // The element's own part, for another use; this index is of no use any more.
+  std::unique_ptr<CandidateIndex> take_own() { return std::move(own_); }
 
   void bind(const WordSource* source) override {
     source_ = source;

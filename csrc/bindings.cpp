@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings_index.h"
 #include "parallel.h"
 #include "ring.h"
 #include "sequence.h"
@@ -126,12 +127,22 @@ std::shared_ptr<Record<T>> forward(const SamShape& s, Array<T> recurrent, Array<
   for (int b = 0; b < s.batch; ++b) {
     result->before[b]->make_current();
     f.timelines.push_back(&result->before[b]->timeline());
+    use_index(f.timelines[b]->index, f.timelines[b]->memory, s.index.get(), s.similarity == Similarity::kCosine,
+              threads);
     result->journals.push_back(record ? std::make_shared<Journal<T>>(result->lengths[b], s.max_writes(),
                                                                      s.max_touched(), s.width, s.k_links)
                                       : nullptr);
     f.journals.push_back(result->journals.back().get());
   }
-  sequence_kernels<T>().forward(f, threads);
+  try {
+    sequence_kernels<T>().forward(f, threads);
+  } catch (...) {  // the states that came in stay what they are
+    for (int b = 0; b < s.batch; ++b)
+      if (Journal<T>* journal = f.journals[b])
+        for (int64_t step = journal->size(); step-- > 0;)
+          journal->undo(f.timelines[b]->memory, f.timelines[b]->ring, f.timelines[b]->links.get(), step);
+    throw;
+  }
   for (int b = 0; b < s.batch; ++b) result->after.push_back(result->before[b]->advanced(result->journals[b]));
   if (!record) result->before.clear();
   return result;
@@ -289,6 +300,23 @@ void restore_links(Version<T>& version, Array<int64_t> ids, Array<int32_t> colum
   }
 }
 
+// What the memory's index proposes for a query; nothing when search is exact.
+template <class T>
+std::vector<int32_t> candidates(Version<T>& version, Array<T> query) {
+  const Versions<T> one{version.shared_from_this()};
+  const Claim<T> claim(one);
+  version.make_current();
+  const auto& index = version.timeline().index;
+  const int32_t width = version.timeline().memory.width();
+  const T* word = pointer(query, width, "query");
+  if (index) index->prepare(1);
+  if (!index || index->is_exact()) return {};
+  CandidateIndex::Scratch scratch;
+  std::vector<int32_t> rows(index->max_candidates());
+  rows.resize(index->propose(word, word_norm(word, width), scratch, rows.data()));
+  return rows;
+}
+
 template <class T>
 typename Version<T>::Pointer restored(int32_t rows, int32_t width, std::shared_ptr<InitialWords<T>> initial,
                                       Array<int64_t> written, Array<T> words, const std::vector<int32_t>& recency,
@@ -326,6 +354,13 @@ void bind(nb::module_& m, const std::string& suffix) {
   nb::class_<InitialWords<T>>(m, ("Initial" + suffix).c_str())
       .def("__init__", [](InitialWords<T>* self, nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu> words) {
         new (self) InitialWords<T>(words.data(), int32_t(words.shape(0)), int32_t(words.shape(1)));
+      })
+      .def_prop_ro("indexes", [](const InitialWords<T>& self) { return self.indexes.size(); })
+      .def("equals", [](const InitialWords<T>& self,
+                        nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu> words) {
+        if (int32_t(words.shape(0)) != self.rows || int32_t(words.shape(1)) != self.width) return false;
+        nb::gil_scoped_release unlocked;
+        return self.equals(words.data());
       });
   nb::class_<Version<T>>(m, ("Version" + suffix).c_str())
       .def_static(
@@ -346,6 +381,12 @@ void bind(nb::module_& m, const std::string& suffix) {
              return copied(version);
            })
       .def_prop_ro("is_current", &Version<T>::is_current)
+      .def("candidates", &candidates<T>)
+      .def_prop_ro("indexed",  // words in the memory's index, -1 when search is exact
+                   [](const Version<T>& version) {
+                     const auto& index = version.timeline().index;
+                     return index && !index->is_exact() ? index->index()->size() : -1;
+                   })
       .def("written_rows", &written_rows<T>)
       .def("recency", [](Version<T>& version) {
         version.make_current();
@@ -396,11 +437,15 @@ NB_MODULE(_native, m) {
           [](SamShape* self, int64_t steps, int32_t batch, int32_t hidden, int32_t rows, int32_t width, int32_t heads,
              int32_t k, Similarity similarity, double delta, int32_t k_links, bool link_gradients) {
             new (self) SamShape{steps, batch, hidden,     rows,  width,   heads,
-                                k,     similarity, delta, k_links, link_gradients};
+                                k,     similarity, delta, k_links, link_gradients, nullptr};
           },
           "steps"_a, "batch"_a, "hidden"_a, "rows"_a, "width"_a, "heads"_a, "k"_a, "similarity"_a, "delta"_a,
           "k_links"_a = 0, "link_gradients"_a = false)
+      .def_prop_rw(
+          "index", [](const SamShape& self) { return std::const_pointer_cast<IndexSettings>(self.index); },
+          [](SamShape& self, std::shared_ptr<IndexSettings> index) { self.index = std::move(index); }, nb::arg().none())
       .def_ro("steps", &SamShape::steps);
+  bind_indexes(m);
   bind<float>(m, "32");
   bind<double>(m, "64");
   m.def("use_openmp_runtime", &use_openmp_runtime);

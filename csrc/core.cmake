@@ -2,6 +2,7 @@
 set(SPARSAM_CSRC ${CMAKE_CURRENT_LIST_DIR})
 set(SPARSAM_CORE_SOURCES
   ${SPARSAM_CSRC}/dispatch.cpp
+  ${SPARSAM_CSRC}/memory_index.cpp
   ${SPARSAM_CSRC}/parallel.cpp
   ${SPARSAM_CSRC}/sequence_baseline.cpp)
 # -fno-math-errno and -fno-trapping-math change no result; they let square roots and selects become vector code.

@@ -33,6 +33,8 @@ class Best {
     scores_[at] = score;
     if (count_ == k_) worst_ = scores_[k_ - 1];
   }
+  bool is_full() const { return count_ == k_; }
+  bool holds(int32_t row) const { return std::find(rows_, rows_ + count_, row) != rows_ + count_; }
 
  private:
   bool before(T score, int32_t row, int at) const {
@@ -89,6 +91,19 @@ class RowBlock {
   Vec<T> norms_;
 };
 
+// A blank word's score, summed as in a block, so that a blank word ties with an erased one.
+template <class T>
+T blank_score(Similarity kind, const T* query, int width) {
+  return kind == Similarity::kEuclidean ? -dot(query, query, width) : T(0);
+}
+
+// When fewer than K rows were offered (scores that are not numbers are never taken): the lowest other rows.
+template <class T>
+void fill_up(Best<T>& best, const Memory<T>& memory, Similarity kind, const T* query, T norm) {
+  for (int32_t row = 0; !best.is_full(); ++row)
+    if (!best.holds(row)) best.offer(RowBlock<T>(memory, &row, 1).scores(kind, query, norm)[0], row);
+}
+
 // Queries are (R, stride); rows and scores come out as (R, K). Words never written are all zero and alike, so the first
 // K of them by row number stand for all.
 template <class T>
@@ -116,6 +131,7 @@ void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, co
       for (int i = 0; i < count; ++i) some[i] = row + i;
       consider(some, count);
     }
+    for (int h = 0; h < heads; ++h) fill_up(best[h], memory, kind, queries + h * width, norms[h]);
     return;
   }
   // Newest first: what was written lately is often what is asked for, and a good find early saves insertions later.
@@ -126,11 +142,9 @@ void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, co
   for (int found = 0; found < k && row < memory.rows(); ++row) {
     if (memory.is_written(row)) continue;
     ++found;
-    for (int h = 0; h < heads; ++h) {
-      const T* query = queries + h * width;  // summed as in a block, so that a blank word ties with an erased one
-      best[h].offer(kind == Similarity::kEuclidean ? -dot(query, query, width) : T(0), row);
-    }
+    for (int h = 0; h < heads; ++h) best[h].offer(blank_score(kind, queries + h * width, width), row);
   }
+  for (int h = 0; h < heads; ++h) fill_up(best[h], memory, kind, queries + h * width, norms[h]);
 }
 
 }  // namespace sparsam::SPARSAM_ISA

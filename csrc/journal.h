@@ -96,6 +96,7 @@ class Journal {
     T* old = words_.get() + at * width_;
     for (int32_t j = 0; j < width_; ++j) std::swap(word[j], old[j]);
     std::swap(memory.norm(rows_[at]), norms_[at]);
+    memory.note_swapped(rows_[at]);
   }
 
   int64_t steps_, size_ = 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,8 @@ T word_norm(const T* word, int32_t width) {
   return std::sqrt(sum);
 }
 
+struct IndexedBase;
+
 // A starting memory given by the user, shared by every episode and batch element that begins from it.
 template <class T>
 struct InitialWords {
@@ -44,8 +47,15 @@ struct InitialWords {
   const T* word(int32_t row) const {
     return static_cast<const T*>(words->data()) + size_t(row) * padded_width<T>(width);
   }
+  bool equals(const T* others) const {
+    for (int32_t row = 0; row < rows; ++row)
+      if (std::memcmp(word(row), others + size_t(row) * width, sizeof(T) * width) != 0) return false;
+    return true;
+  }
   int32_t rows, width;
   std::shared_ptr<SharedBase> words, norms;
+  mutable std::mutex lock;
+  mutable std::vector<std::shared_ptr<const IndexedBase>> indexes;  // over these words, each made when first asked for
 };
 
 template <class T>
@@ -58,20 +68,21 @@ class Memory {
         initial_(std::move(initial)),
         words_(initial_ ? LazyArray<T>(initial_->words) : LazyArray<T>(size_t(rows) * stride_)),
         norms_(initial_ ? LazyArray<T>(initial_->norms) : LazyArray<T>(size_t(rows))),
-        written_at_(static_cast<size_t>(rows)) {}
+        marks_(static_cast<size_t>(rows)) {}
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
   ~Memory() {  // an episode that wrote little leaves its arrays to the next, blank again
     const size_t touched = written_.size() * stride_ * sizeof(T);
     if (initial_ || touched > ZeroedPool::kMostTouched) return;
+    for (const int32_t row : stale_) marks_[row] = 0;
     for (const int32_t row : written_) {
       std::memset(word(row), 0, sizeof(T) * stride_);
       norms_[row] = 0;
-      written_at_[row] = 0;
+      marks_[row] = 0;
     }
     words_.recycle(touched);
     norms_.recycle(touched);
-    written_at_.recycle(touched);
+    marks_.recycle(touched);
   }
 
   int32_t rows() const { return rows_; }
@@ -80,15 +91,15 @@ class Memory {
   T* word(int32_t row) { return words_.data() + size_t(row) * stride_; }
   const T* word(int32_t row) const { return words_.data() + size_t(row) * stride_; }
   T& norm(int32_t row) { return norms_[row]; }
-  T norm(int32_t row) const { return norms_[row]; }
+  const T& norm(int32_t row) const { return norms_[row]; }
 
   // Rows that an episode has written, in the order of their first write.
   const std::vector<int32_t>& written() const { return written_; }
-  bool is_written(int32_t row) const { return written_at_[row] != 0; }
+  bool is_written(int32_t row) const { return (marks_[row] & kWritten) != 0; }
   void mark_written(int32_t row) {
     if (is_written(row)) return;
     written_.push_back(row);
-    written_at_[row] = 1;
+    marks_[row] |= kWritten;
     while (first_blank_ < rows_ && is_written(first_blank_)) ++first_blank_;
   }
   // Take the latest marks back until `count` are left.
@@ -96,9 +107,24 @@ class Memory {
     while (written_.size() > count) {
       const int32_t row = written_.back();
       written_.pop_back();
-      written_at_[row] = 0;
+      marks_[row] &= ~kWritten;
       if (row < first_blank_) first_blank_ = row;
     }
+  }
+
+  // For an index that follows the memory: the rows that a journal took back or applied again since they were taken.
+  void follow(bool on) {
+    take_stale();
+    followed_ = on;
+  }
+  void note_swapped(int32_t row) {
+    if (!followed_ || (marks_[row] & kStale) != 0) return;
+    marks_[row] |= kStale;
+    stale_.push_back(row);
+  }
+  std::vector<int32_t> take_stale() {
+    for (const int32_t row : stale_) marks_[row] &= ~kStale;
+    return std::exchange(stale_, {});
   }
 
   // With a starting memory every row may hold a word; without one, rows never written are all zero and alike.
@@ -107,13 +133,17 @@ class Memory {
   int32_t first_blank() const { return first_blank_; }
 
  private:
+  static constexpr uint8_t kWritten = 1, kStale = 2;
+
   int32_t rows_, width_, stride_;
   std::shared_ptr<const InitialWords<T>> initial_;
   LazyArray<T> words_;
   LazyArray<T> norms_;
-  LazyArray<uint8_t> written_at_;
+  LazyArray<uint8_t> marks_;
   std::vector<int32_t> written_;
   int32_t first_blank_ = 0;
+  bool followed_ = false;
+  std::vector<int32_t> stale_;
 };
 
 }  // namespace sparsam

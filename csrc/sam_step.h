@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "aligned.h"
+#include "candidate_search.h"
 #include "exact_search.h"
 #include "link_gradients.h"
 #include "row_gradients.h"
@@ -110,7 +111,7 @@ class SamStep {
   void forward(Timeline<T>& timeline, Journal<T>* journal, const StepTape<T>& tape, T* read) {
     const InterfaceView<T> ask(tape.interface, s_);
     begin(timeline, journal, ask, tape);
-    search(timeline.memory, tape.read_rows, tape.scores);
+    search(timeline, tape.read_rows, tape.scores);
     weigh(ask, tape.scores, tape.read_weights);
     gather(timeline.memory, tape.read_rows, tape.read_weights, read);
     touch(timeline.ring, journal, tape.read_rows, tape.read_weights);
@@ -146,9 +147,15 @@ class SamStep {
     write(timeline.memory, journal, ask, tape.previous_rows, tape.previous_weights);
   }
 
-  void search(const Memory<T>& memory, int32_t* rows, T* scores) {
+  void search(Timeline<T>& timeline, int32_t* rows, T* scores) {
+    MemoryIndex<T>* index = timeline.index.get();
+    if (index) index->wrote(touched_.rows(), touched_.size());
     for (int h = 0; h < s_.heads; ++h) norms_[h] = std::sqrt(dot(query(h), query(h), stride_));
-    exact_search(memory, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores, best_);
+    if (index == nullptr || index->is_exact())
+      exact_search(timeline.memory, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores, best_);
+    else
+      candidate_search(timeline.memory, *index, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows,
+                       scores, best_, candidates_);
   }
 
   void begin_backward(const InterfaceView<T>& ask, const T* d_read) {
@@ -366,6 +373,7 @@ class SamStep {
   Aligned<T> query_, add_, read_, d_query_, d_add_;
   std::vector<T> norms_, d_scores_;
   std::vector<Best<T>> best_;
+  CandidateRoom candidates_;
 };
 
 }  // namespace sparsam::SPARSAM_ISA

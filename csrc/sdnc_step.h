@@ -36,7 +36,7 @@ class SdncStep : public SamStep<T> {
     average_writes();
     Links<T>& links = *timeline.links;
     update_(links, journal ? journal->links() : nullptr, touched_.size(), touched_.rows(), written_weights_.data());
-    this->search(timeline.memory, tape.content_rows, tape.scores);
+    this->search(timeline, tape.content_rows, tape.scores);
     this->weigh(ask, tape.scores, tape.content_weights);
     for (int h = 0; h < s_.heads; ++h) {
       softmax(ask.modes + 3 * h);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "journal.h"
@@ -20,6 +21,7 @@ struct SamShape {
   double delta;
   int32_t k_links = 0;  // 0 for SAM, which has no links
   bool link_gradients = false;
+  std::shared_ptr<const IndexSettings> index = nullptr;  // null: exact search
 
   int32_t reads() const { return heads * k; }
   int32_t read_width() const { return heads * width; }

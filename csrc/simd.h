@@ -99,13 +99,14 @@ inline T sum(Vec<T> v) {
     return sum<T, d / 2>(v);
 }
 
+// Where `a` is not a number, so is the result: a limit on `a` must not make a number of it.
 template <class T>
 inline Vec<T> minimum(Vec<T> a, Vec<T> b) {
-  return a < b ? a : b;
+  return b < a ? b : a;
 }
 template <class T>
 inline Vec<T> maximum(Vec<T> a, Vec<T> b) {
-  return a > b ? a : b;
+  return b > a ? b : a;
 }
 
 // e^x - 1 = 2^n (e^r - 1) + (2^n - 1) with x = n ln 2 + r, |r| <= ln 2 / 2, and e^r - 1 by its series: exact to rounding

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "journal.h"
+#include "memory_index.h"
 
 namespace sparsam {
 
@@ -25,6 +26,7 @@ struct Timeline {
   int32_t k_links() const { return links ? links->k() : 0; }
   Memory<T> memory;
   Ring ring;
+  std::unique_ptr<MemoryIndex<T>> index;  // null when the last search was exact
   std::unique_ptr<Links<T>> links;  // null for SAM
   std::atomic_flag busy;  // set while a call works on the buffer
 };

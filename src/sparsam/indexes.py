@@ -2,19 +2,27 @@
 
 These classes hold settings only. The structures live in the native core (csrc/), which keeps them in step with every
 write; they are never differentiated, and what they propose is always scored exactly.
+
+A further kind of index is one C++ class (csrc/candidate_index.h), a line in `make_index` (csrc/memory_index.cpp) and a
+dataclass here whose fields are its settings: `docs/ann.md` tells how.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from sparsam import checks
+
+LARGEST = 2**31 - 1  # the core counts rows and checks in 32 bits
 
 
 @dataclass(frozen=True)
 class Index:
     """Base of all index settings."""
+
+    kind: ClassVar[str] = ""  # what the core calls it; empty for exact search
 
 
 @dataclass(frozen=True)
@@ -22,7 +30,89 @@ class Linear(Index):
     """Exact search over every word that differs from a blank one."""
 
 
-NAMES: dict[str, type[Index]] = {"linear": Linear}
+def _check(index: Index, **highest: int) -> None:
+    """Every setting named is an int from 1 to its highest value; `seed` is one of 0 .. 2^63 - 1."""
+    for name, high in highest.items():
+        value = checks.positive_int(name, getattr(index, name))
+        if value > high:
+            raise ValueError(f"{name}: expected an int in 1..{high}, got {value}")
+    seed = getattr(index, "seed", 0)
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise TypeError(f"seed: expected an int, got {type(seed).__name__} {seed!r}")
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"seed: expected an int in 0..2**63 - 1, got {seed}")
+
+
+@dataclass(frozen=True)
+class KDForest(Index):
+    """An ensemble of randomized k-d trees, searched best bin first with one budget over all trees.
+
+    Args:
+        trees: number of trees, each in axes of its own.
+        checks: leaves visited, and at most so many words scored, per query.
+        leaf: words in a leaf before it is split.
+        seed: of the trees' axes.
+    """
+
+    kind: ClassVar[str] = "kdtree"
+    trees: int = 4
+    checks: int = 32
+    leaf: int = 7
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check(self, trees=32, checks=LARGEST, leaf=7)
+
+
+@dataclass(frozen=True)
+class LSH(Index):
+    """Locality-sensitive hashing: signs of random projections, several tables, several buckets probed in each.
+
+    Args:
+        tables: number of hash tables.
+        bits: most bits of a key in use; 0 for as many as the memory's size can use.
+        probes: buckets read per query, over all tables.
+        checks: at most so many words scored per query.
+        seed: of the projections.
+    """
+
+    kind: ClassVar[str] = "lsh"
+    tables: int = 4
+    bits: int = 0
+    probes: int = 48
+    checks: int = 32
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check(self, tables=32, probes=2**20, checks=LARGEST)
+        if isinstance(self.bits, bool) or not isinstance(self.bits, int):
+            raise TypeError(f"bits: expected an int, got {type(self.bits).__name__} {self.bits!r}")
+        if not 0 <= self.bits <= 24:
+            raise ValueError(f"bits: expected an int in 0..24, got {self.bits}")
+
+
+CROSSOVER = 2048  # words from which on the approximate search is the faster one; measured in docs/ann.md
+
+
+@dataclass(frozen=True)
+class Auto(Index):
+    """Exact search while there are few words to look at, then an approximate index; it may switch inside a sequence.
+
+    Args:
+        index: the approximate index.
+        exact_until: with at most so many words, search exactly.
+    """
+
+    index: Index = field(default_factory=LSH)
+    exact_until: int = CROSSOVER
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.index, Index) or not self.index.kind:
+            raise TypeError(f"index: expected an approximate index such as LSH(), got {self.index!r}")
+        _check(self, exact_until=LARGEST)
+
+
+NAMES: dict[str, type[Index]] = {"linear": Linear, "kdtree": KDForest, "lsh": LSH, "auto": Auto}
 
 
 def resolve(index: Any) -> Index:
@@ -32,3 +122,12 @@ def resolve(index: Any) -> Index:
     if not isinstance(index, str):
         raise TypeError(f"index: expected a name or an Index, got {type(index).__name__}")
     return NAMES[checks.one_of("index", index, NAMES)]()
+
+
+def is_exact(index: Index) -> bool:
+    return isinstance(index, Linear)
+
+
+def numbers(index: Index) -> dict[str, int]:
+    """The settings of an approximate index by name."""
+    return dataclasses.asdict(index)

@@ -26,4 +26,9 @@ def select(model: Any) -> ModuleType:
         if reason is not None:
             raise RuntimeError(f"engine {model.engine!r} cannot run this {type(model).__name__}: {reason}")
         return engine
-    return next(ENGINES[name] for name in FASTEST_FIRST if ENGINES[name].why_not(model) is None)
+    reasons = {name: ENGINES[name].why_not(model) for name in FASTEST_FIRST}
+    for name, reason in reasons.items():
+        if reason is None:
+            return ENGINES[name]
+    told = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+    raise RuntimeError(f"no engine can run this {type(model).__name__} ({told})")

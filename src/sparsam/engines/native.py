@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparsam import indexes
 from sparsam.engines import openmp
 from sparsam.engines.native_links import NativeLinks
 from sparsam.engines.native_memory import NativeMemory, fresh_memory
@@ -34,13 +33,11 @@ INFERENCE_STEPS = 512  # without gradients nothing is kept for long, so long seq
 
 
 def why_not(model: Any) -> str | None:
-    """It runs SAM and SDNC with exact search on the CPU in float32 or float64."""
+    """It runs SAM and SDNC on the CPU in float32 or float64."""
     if _native is None:
         return f"the extension sparsam._native is not there ({IMPORT_ERROR})"
     if model.name not in ("sam", "sdnc"):
         return f"it has no {type(model).__name__}"
-    if not isinstance(model.index, indexes.Linear):
-        return f"it has no index {model.index}"
     weight = model.output.weight
     if weight.device.type != "cpu":
         return f"it runs on the CPU, the parameters are on {weight.device}"

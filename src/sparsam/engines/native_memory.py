@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sparsam.engines.native_index import initial_words
 from sparsam.state import DenseMemory
 
 try:
@@ -252,9 +253,8 @@ def fresh_memory(
     """What a sequence starts from: nothing is allocated until a call touches it."""
     bases: list[Any] = [None] * batch
     if initial is not None:
-        make = _native.Initial32 if like.dtype == torch.float32 else _native.Initial64
-        words = initial.detach().contiguous()
-        bases = [make(words)] * batch if words.dim() == 2 else [make(words[b]) for b in range(batch)]
+        made = initial_words(initial)
+        bases = made * batch if initial.dim() == 2 else made
     memory = NativeMemory(rows, width, like.dtype, [None] * batch, initial, bases, k_links)
     if initial is not None and initial.requires_grad and torch.is_grad_enabled():
         memory.link = _Begin.apply(initial, batch, initial.is_leaf)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from sparsam.engines.native_index import core_settings
 from sparsam.engines.native_memory import sparse_rows, stand_in
 from sparsam.engines.tape import TapeBuffer
 from sparsam.reference.access import READ, WRITE, Access
@@ -95,6 +96,7 @@ class Sequence(torch.autograd.Function):
             k_links,
             link_gradients,
         )
+        shape.index = core_settings(model.index)
         lengths = call.ends.tolist()
         differentiable = any(ctx.needs_input_grad)
         recorded = _native.forward(

@@ -7,12 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sparsam import indexes
 from sparsam.reference.access import Access
 from sparsam.state import State
 
 
 def why_not(model: Any) -> str | None:
     """It runs everything whose index is exact."""
+    index = getattr(model, "index", None)
+    if index is not None and not indexes.is_exact(index):
+        return f"it has exact search (index='linear') only, not {index}"
     return None
 
 

@@ -1,0 +1,69 @@
+"""Index settings: names, checked arguments, who runs them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import sparsam
+from sparsam import indexes
+
+SIZES = {"input_size": 2, "output_size": 2, "memory_size": 8, "word_size": 4, "hidden_size": 4}
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("linear", sparsam.Linear()),
+        ("kdtree", sparsam.KDForest()),
+        ("lsh", sparsam.LSH()),
+        ("auto", sparsam.Auto()),
+    ],
+)
+def test_names(name, expected):
+    assert sparsam.SAM(**SIZES, index=name).index == expected
+
+
+def test_an_object_is_taken_as_it_is():
+    index = sparsam.LSH(tables=2, probes=7, seed=3)
+    assert sparsam.SAM(**SIZES, index=index).index is index
+
+
+def test_a_near_miss_is_suggested():
+    with pytest.raises(ValueError, match="did you mean 'kdtree'"):
+        sparsam.SAM(**SIZES, index="kd-tree")
+
+
+@pytest.mark.parametrize(
+    "make, error, message",
+    [
+        (lambda: sparsam.KDForest(trees=0), ValueError, "trees"),
+        (lambda: sparsam.KDForest(trees=33), ValueError, r"trees: expected an int in 1\.\.32, got 33"),
+        (lambda: sparsam.KDForest(checks=1.5), TypeError, "checks"),
+        (lambda: sparsam.KDForest(leaf=8), ValueError, "leaf"),
+        (lambda: sparsam.KDForest(seed=-1), ValueError, "seed"),
+        (lambda: sparsam.LSH(tables=True), TypeError, "tables"),
+        (lambda: sparsam.LSH(bits=25), ValueError, "bits"),
+        (lambda: sparsam.LSH(probes=0), ValueError, "probes"),
+        (lambda: sparsam.LSH(seed="0"), TypeError, "seed"),
+        (lambda: sparsam.Auto(index=sparsam.Linear()), TypeError, "index"),
+        (lambda: sparsam.Auto(exact_until=0), ValueError, "exact_until"),
+        (lambda: indexes.resolve(4), TypeError, "index"),
+    ],
+)
+def test_wrong_arguments_are_named(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+@pytest.mark.parametrize("index", ["kdtree", "lsh", "auto"])
+def test_the_reference_has_exact_search_only(index):
+    model = sparsam.SAM(**SIZES, index=index, engine="reference")
+    with pytest.raises(RuntimeError, match="exact search"):
+        model(torch.zeros(1, 1, 2))
+
+
+def test_no_engine_is_an_error_with_all_reasons():
+    model = sparsam.SAM(**SIZES, index="lsh").half()
+    with pytest.raises(RuntimeError, match=r"no engine.*native: .*float16.*reference: .*exact search"):
+        model(torch.zeros(1, 1, 2, dtype=torch.float16))
