@@ -113,7 +113,7 @@ MemoryIndex<T>::MemoryIndex(Memory<T>& memory, const IndexSettings& settings, bo
     : memory_(memory),
       settings_(settings),
       unit_(unit),
-      words_(memory.word(0), &memory.norm(0), memory.width(), unit),
+      words_(memory, memory.width(), unit),
       word_(size_t(memory.width())) {
   memory_.follow(true);
 }
@@ -198,7 +198,7 @@ void MemoryIndex<T>::build(int threads) {
   if (memory_.has_initial()) {
     const auto base = base_of(*memory_.initial(), threads);
     index_ = std::make_unique<OverlayIndex>(base->index, std::move(own), &words_);
-    present_.emplace(memory_.rows(), base->present);
+    present_.emplace(base->present);
     try {
       for (const int32_t row : memory_.written()) take_in(row);
     } catch (...) {
@@ -225,19 +225,18 @@ std::shared_ptr<const IndexedBase> MemoryIndex<T>::base_of(const InitialWords<T>
   const std::lock_guard<std::mutex> hold(initial.lock);
   for (const auto& made : initial.indexes)
     if (made->unit == unit_ && made->settings == settings_) return made;
-  const T* norms = static_cast<const T*>(initial.norms->data());
-  const SeenWords<T> words(initial.word(0), norms, initial.width, unit_);
+  const SeenWords<T, InitialWords<T>> words(initial, initial.width, unit_);
   RowSet present(initial.rows);
   std::vector<int32_t> rows;
   for (int32_t row = 0; row < initial.rows; ++row) {
-    if (norms[row] == 0) continue;
+    if (initial.norm(row) == 0) continue;
     rows.push_back(row);
     present.insert(row);
   }
   auto index = make_index(settings_, initial.rows, initial.width, &words);
   index->build(rows.data(), static_cast<int32_t>(rows.size()), threads);
   index->bind(nullptr);
-  auto made = std::make_shared<IndexedBase>(IndexedBase{settings_, unit_, std::move(index), present.shared()});
+  auto made = std::make_shared<IndexedBase>(IndexedBase{settings_, unit_, std::move(index), present});
   if (initial.indexes.size() == kMost) initial.indexes.erase(initial.indexes.begin());
   initial.indexes.push_back(made);
   return made;
