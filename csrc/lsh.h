@@ -22,7 +22,7 @@
 #include "ann_parallel.h"
 #include "ann_probe_order.h"
 
-namespace sparsam {
+namespace sparsam::SPARSAM_ISA {
 
 struct LSHSettings {
   int32_t tables = 4;
@@ -398,4 +398,4 @@ class LSH final : public CandidateIndex {
   LinearDirectory directory_;
 };
 
-}  // namespace sparsam
+}  // namespace sparsam::SPARSAM_ISA
