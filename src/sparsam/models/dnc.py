@@ -15,7 +15,8 @@ from sparsam.reference.access import READ, WRITE, DenseAccess
 from sparsam.reference.allocation import allocation_weights, dnc_usage
 from sparsam.reference.controller import lstm_step
 from sparsam.reference.dense import dense_content_weights, dense_read, erase_and_add
-from sparsam.reference.temporal import dense_links, follow_links, mix_modes, precedence_weights
+from sparsam.reference.link_step import link_step
+from sparsam.reference.temporal import mix_modes, precedence_weights
 from sparsam.state import State
 
 
@@ -115,8 +116,9 @@ class DNC(MemoryModel):
     def reference_state(self, batch_size: int, initial_memory: Tensor | None) -> DNCState:
         like, shapes = self.output.weight, self.state_shapes()
         fields: dict[str, Any] = {
-            name: like.new_zeros(batch_size, *shape) for name, shape in shapes.items() if name != "memory"
+            name: like.new_zeros(batch_size, *shape) for name, shape in shapes.items() if name not in ("memory", "link")
         }
+        fields["link"] = like.new_zeros(1, 1, 1).expand(batch_size, *shapes["link"])  # no bytes before the first write
         blank = like.new_zeros(shapes["memory"]) if initial_memory is None else initial_memory
         fields["memory"] = blank.expand(batch_size, -1, -1)
         return DNCState(**fields, start=DNCState(**fields))
@@ -130,9 +132,8 @@ class DNC(MemoryModel):
         content = dense_content_weights("cosine", ask.write_key, ask.write_strength, state.memory)[:, 0]
         w_write = ask.write_gate * torch.lerp(content, allocation_weights(usage), ask.allocation_gate)
         words = erase_and_add(state.memory, w_write[:, None], ask.erase, ask.write_word)
-        link = dense_links(state.link, state.precedence, w_write)
+        link, forward, backward = link_step(state.link, state.precedence, w_write, state.read_weights)
         precedence = precedence_weights(state.precedence, w_write)
-        forward, backward = follow_links(link, state.read_weights)
         content = dense_content_weights("cosine", ask.read_keys, ask.read_strengths, words)
         w_read = mix_modes(ask.read_modes, backward, content, forward)
         read = dense_read(w_read, words)
