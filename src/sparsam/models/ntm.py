@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from sparsam import checks
 from sparsam.models.base import MemoryModel
 from sparsam.reference.access import READ, WRITE, DenseAccess
-from sparsam.reference.controller import lstm_step
 from sparsam.reference.dense import dense_content_weights, dense_read, erase_and_add
 from sparsam.reference.location import TAPS, interpolate, sharpen, shift
 from sparsam.state import State
@@ -131,14 +130,13 @@ class NTM(MemoryModel):
 
     def plain_step(self, x: Tensor, state: NTMState) -> tuple[Tensor, NTMState, list[DenseAccess]]:
         """The step itself."""
-        inputs = torch.cat([x, state.read.flatten(1)], dim=-1)
-        hidden, cell = lstm_step(self.controller, inputs, state.hidden, state.cell)
+        hidden, cell = self.control(x, state)
         readers, writers, erase, add = self._split_interface(self.interface(hidden))
         w_write = address(writers, state.memory, state.write_weights)
         words = erase_and_add(state.memory, w_write, erase, add)
         w_read = address(readers, words, state.read_weights)
         read = dense_read(w_read, words)
-        y = self.output(torch.cat([hidden, read.flatten(1)], dim=-1))
+        y = self.answer(hidden, read)
         after = NTMState(hidden, cell, read, w_read, w_write, words, state.start)
         return y, after, [DenseAccess(WRITE, w_write), DenseAccess(READ, w_read)]
 
