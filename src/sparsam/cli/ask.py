@@ -31,7 +31,10 @@ def command(
 
 
 def load(run: Path, engine: str | None = None) -> tuple[Any, float]:
-    """The model of a bAbI run and the scale of its one-hot words. The data set is not needed: the vocabulary is part of the package."""
+    """The model of a bAbI run and the scale of its one-hot words.
+
+    The data set is not needed: the vocabulary is part of the package.
+    """
     from sparsam.data.babi_official import VOCABULARY
     from sparsam.training import checkpoint
     from sparsam.training.config import RunConfig

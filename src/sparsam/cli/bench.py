@@ -49,6 +49,14 @@ def trainer(out: Out = Path("runs/bench"), quick: Quick = False, threads: Thread
     bench.run(out, quick)
 
 
+@app.command()
+def data(out: Out = Path("runs/bench"), quick: Quick = False) -> None:
+    """Words and images per second through the trainer, and the time spent outside the model."""
+    from sparsam.bench import data as bench
+
+    bench.run(out, quick)
+
+
 def _use(threads: int | None) -> None:
     import torch
 
