@@ -7,9 +7,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -85,6 +87,24 @@ class Claim {
   std::vector<Timeline<T>*> claimed_;
 };
 
+// Lets the thread that made the call look for Ctrl-C; Python runs signal handlers in the main thread alone.
+std::function<void()> signal_check() {
+  return [caller = std::this_thread::get_id()] {
+    if (std::this_thread::get_id() != caller) return;
+    const nb::gil_scoped_acquire locked;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  };
+}
+
+// Takes back what is left of a sequence that ended by an exception: the states that came in stay what they are.
+template <class T>
+void abandon(const std::vector<Timeline<T>*>& timelines, const std::vector<Journal<T>*>& journals) {
+  for (size_t b = 0; b < timelines.size(); ++b)
+    if (journals[b])
+      for (int64_t step = journals[b]->applied(); step-- > 0;)
+        journals[b]->undo(timelines[b]->memory, timelines[b]->ring, timelines[b]->links.get(), step);
+}
+
 template <class T>
 struct TapeArrays {
   Array<T> gates, cells, joint, interface;
@@ -119,7 +139,8 @@ std::shared_ptr<Record<T>> forward(const SamShape& s, Array<T> recurrent, Array<
                   nullptr,
                   arrays.tape(s),
                   {},
-                  {}};
+                  {},
+                  signal_check()};
   auto result = std::make_shared<Record<T>>(Record<T>{s, std::move(lengths), std::move(versions), {}, {}});
   f.lengths = result->lengths.data();
   nb::gil_scoped_release unlocked;
@@ -136,11 +157,8 @@ std::shared_ptr<Record<T>> forward(const SamShape& s, Array<T> recurrent, Array<
   }
   try {
     sequence_kernels<T>().forward(f, threads);
-  } catch (...) {  // the states that came in stay what they are
-    for (int b = 0; b < s.batch; ++b)
-      if (Journal<T>* journal = f.journals[b])
-        for (int64_t step = journal->size(); step-- > 0;)
-          journal->undo(f.timelines[b]->memory, f.timelines[b]->ring, f.timelines[b]->links.get(), step);
+  } catch (...) {
+    abandon<T>(f.timelines, f.journals);
     throw;
   }
   for (int b = 0; b < s.batch; ++b) result->after.push_back(result->before[b]->advanced(result->journals[b]));
@@ -203,7 +221,8 @@ nb::tuple backward(
                    std::vector<RowGradients<T>>(s.batch),
                    links_from_arrays<T>(s.batch, link_at, link_values),
                    {},
-                   {}};
+                   {},
+                   signal_check()};
   if (memory_at) {
     const size_t count = memory_at->size() / 2;
     const int64_t* at = memory_at->data();  // (2, count): batch elements, rows
@@ -222,7 +241,13 @@ nb::tuple backward(
       f.timelines.push_back(&record.after[b]->timeline());
       f.journals.push_back(record.journals[b].get());
     }
-    sequence_kernels<T>().backward(f, threads);
+    try {
+      sequence_kernels<T>().backward(f, threads);
+    } catch (...) {
+      abandon<T>(f.timelines, f.journals);
+      for (int b = 0; b < s.batch; ++b) record.after[b]->note_undone(record.before[b]);
+      throw;
+    }
     for (int b = 0; b < s.batch; ++b) record.after[b]->note_undone(record.before[b]);
   }
   std::vector<int64_t> batches, rows;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -104,6 +105,18 @@ void fill_up(Best<T>& best, const Memory<T>& memory, Similarity kind, const T* q
     if (!best.holds(row)) best.offer(RowBlock<T>(memory, &row, 1).scores(kind, query, norm)[0], row);
 }
 
+// The k-th largest lane; minus infinity when there are fewer lanes.
+template <class T>
+T kth_largest(Vec<T> v, int k) {
+  if (k > kLanes<T>) return -std::numeric_limits<T>::infinity();
+  T lane[kLanes<T>];
+  store<T>(lane, v);
+  std::nth_element(lane, lane + k - 1, lane + kLanes<T>, std::greater<T>());
+  return lane[k - 1];
+}
+
+constexpr int kHeadsAtOnce = 4;  // heads whose scores of a stretch are held at a time
+
 // Queries are (R, stride); rows and scores come out as (R, K). Words never written are all zero and alike, so the first
 // K of them by row number stand for all.
 template <class T>
@@ -113,31 +126,49 @@ void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, co
   const int width = memory.stride();
   best.clear();
   for (int h = 0; h < heads; ++h) best.emplace_back(k, rows + h * k, scores + h * k);
+  constexpr int kBlocks = 16;  // a stretch of rows is scored first and searched second
+  const int heads_at_once = std::min(heads, kHeadsAtOnce);
+  Vec<T> found[kHeadsAtOnce][kBlocks], most[kHeadsAtOnce];
   auto consider = [&](const int32_t* some, int count) {
-    const RowBlock<T> block(memory, some, count);
-    for (int h = 0; h < heads; ++h) {
-      const Vec<T> found = block.scores(kind, queries + h * width, norms[h]);
-      uint32_t left = at_least<T>(found, splat(best[h].worst())) & ((1u << count) - 1);
-      for (; left != 0; left &= left - 1) {
-        const int i = std::countr_zero(left);
-        best[h].offer(found[i], some[i]);
+    for (int from = 0; from < heads; from += heads_at_once) {
+      const int to = std::min(heads, from + heads_at_once);
+      for (int h = from; h < to; ++h) most[h - from] = splat(-std::numeric_limits<T>::infinity());
+      for (int i = 0; i * L < count; ++i) {
+        const int here = std::min(L, count - i * L);
+        const RowBlock<T> block(memory, some + i * L, here);
+        for (int h = from; h < to; ++h) {
+          found[h - from][i] = block.scores(kind, queries + h * width, norms[h]);
+          if (here == L) most[h - from] = maximum<T>(most[h - from], found[h - from][i]);
+        }
+      }
+      for (int h = from; h < to; ++h) {
+        // At least K rows reach the K-th largest of the lanes' maxima, so what is below need not be looked at.
+        const T bound = std::max(best[h].worst(), kth_largest<T>(most[h - from], k));
+        for (int i = 0; i * L < count; ++i) {
+          const int here = std::min(L, count - i * L);
+          const Vec<T> score = found[h - from][i];
+          uint32_t left = at_least<T>(score, splat(bound)) & ((uint32_t(2) << (here - 1)) - 1);
+          for (; left != 0; left &= left - 1) {
+            const int lane = std::countr_zero(left);
+            best[h].offer(score[lane], some[i * L + lane]);
+          }
+        }
       }
     }
   };
   if (memory.has_initial()) {
-    int32_t some[L];
-    for (int32_t row = 0; row < memory.rows(); row += L) {
-      const int count = std::min(L, memory.rows() - row);
+    int32_t some[kBlocks * L];
+    for (int32_t row = 0; row < memory.rows(); row += kBlocks * L) {
+      const int count = std::min(kBlocks * L, memory.rows() - row);
       for (int i = 0; i < count; ++i) some[i] = row + i;
       consider(some, count);
     }
     for (int h = 0; h < heads; ++h) fill_up(best[h], memory, kind, queries + h * width, norms[h]);
     return;
   }
-  // Newest first: what was written lately is often what is asked for, and a good find early saves insertions later.
   const std::vector<int32_t>& written = memory.written();
-  for (size_t end = written.size(); end > 0; end -= std::min<size_t>(L, end))
-    consider(written.data() + (end - std::min<size_t>(L, end)), int(std::min<size_t>(L, end)));
+  for (size_t i = 0; i < written.size(); i += kBlocks * L)
+    consider(written.data() + i, int(std::min<size_t>(kBlocks * L, written.size() - i)));
   int32_t row = memory.first_blank();
   for (int found = 0; found < k && row < memory.rows(); ++row) {
     if (memory.is_written(row)) continue;

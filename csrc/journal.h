@@ -32,6 +32,7 @@ class Journal {
         links_(k_links > 0 ? new LinkJournal<T>(steps, k_links) : nullptr) {}
 
   int64_t size() const { return size_; }
+  int64_t applied() const { return applied_; }  // steps that the memory has at present: the first so many
   static size_t bytes_per_step(int32_t max_writes, int32_t max_moves, int32_t width) {
     return sizeof(Head) + max_writes * (sizeof(int32_t) + sizeof(T) * (width + 1)) + max_moves * sizeof(Move);
   }
@@ -43,6 +44,7 @@ class Journal {
   // Recording: begin_step, then any number of save (before a row is written), then any number of moved.
   void begin_step(const Memory<T>& memory) {
     heads_[size_++] = {0, 0, static_cast<int32_t>(memory.written().size())};
+    applied_ = size_;
     if (links_) links_->begin_step();
   }
   void save(const Memory<T>& memory, int32_t row) {
@@ -68,6 +70,7 @@ class Journal {
   void undo_words(Memory<T>& memory, int64_t step) {
     for (int32_t i = heads_[step].writes; i-- > 0;) swap_word(memory, step * max_writes_ + i);
     memory.unmark_to(heads_[step].written_before);
+    applied_ = step;
   }
   void undo(Memory<T>& memory, Ring& ring, Links<T>* links, int64_t step) {
     undo_ring(ring, step);
@@ -82,6 +85,7 @@ class Journal {
     }
     const Move* moves = moves_.get() + step * max_moves_;
     for (int32_t i = 0; i < heads_[step].moves; ++i) ring.move_to_back(moves[i].row);
+    applied_ = step + 1;
   }
 
  private:
@@ -99,7 +103,7 @@ class Journal {
     memory.note_swapped(rows_[at]);
   }
 
-  int64_t steps_, size_ = 0;
+  int64_t steps_, size_ = 0, applied_ = 0;
   int32_t max_writes_, max_moves_, width_;
   Recycled<Head> heads_;
   Recycled<int32_t> rows_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -57,6 +58,7 @@ struct SamForward {
   SamTape<T> tape;
   std::vector<Timeline<T>*> timelines;  // one per batch element, current
   std::vector<Journal<T>*> journals;    // likewise, null where nothing is recorded
+  std::function<void()> check;          // called now and then between steps; ends the sequence by throwing
 };
 
 // A gradient with respect to the memory of one batch element: rows and their words.
@@ -89,6 +91,7 @@ struct SamBackward {
   std::vector<LinkEntries<T>> d_links;    // (B): likewise of the links, where they are differentiated
   std::vector<Timeline<T>*> timelines;
   std::vector<Journal<T>*> journals;
+  std::function<void()> check;
 };
 
 // One instruction set's code. Both run batch elements in groups, shared out over `threads`.

@@ -79,24 +79,35 @@ struct At {
 // Batch elements are run in groups, each through all its steps with no barrier in between.
 inline int group_size(int batch, int threads) { return std::min(kMaxRows, (batch + threads - 1) / threads); }
 
+constexpr int64_t kStepsPerCheck = 128;
+
+// run(first, last, stopped) for every group. When one throws, the others see `stopped` and end as well.
 template <class F>
 void for_each_group(int batch, int threads, F&& run) {
   const int size = group_size(batch, threads), groups = (batch + size - 1) / size;
   std::atomic<int> next{0};
+  std::atomic<bool> stopped{false};
   run_parallel(std::min(threads, groups), [&](int) {
-    for (int g = next++; g < groups; g = next++) run(g * size, std::min(batch, (g + 1) * size));
+    try {
+      for (int g = next++; g < groups && !stopped; g = next++) run(g * size, std::min(batch, (g + 1) * size), stopped);
+    } catch (...) {
+      stopped = true;
+      throw;
+    }
   });
 }
 
 template <class Step, class T>
-void forward_group(const SamForward<T>& f, const Packed<T>& recurrent, const Packed<T>& interface, int first, int last) {
+void forward_group(const SamForward<T>& f, const Packed<T>& recurrent, const Packed<T>& interface, int first, int last,
+                   const std::atomic<bool>& stopped) {
   const SamShape& s = f.shape;
   const At<T> at{s, f.tape};
   Step step(s);
   const T* from[kMaxRows];
   T* to[kMaxRows];
   int active[kMaxRows];
-  for (int64_t t = 0; t < s.steps; ++t) {
+  for (int64_t t = 0; t < s.steps && !stopped; ++t) {
+    if (t % kStepsPerCheck == kStepsPerCheck - 1 && f.check) f.check();
     int n = 0;
     for (int b = first; b < last; ++b) {
       if (t < f.lengths[b]) {
@@ -130,16 +141,17 @@ void forward(const SamForward<T>& f, int threads) {
   // B(k, n) = weight[n][k]: the weights as they stand are the transposes of what a forward product needs.
   const Packed<T> recurrent(f.recurrent, s.joint(), 4 * s.hidden, 1, s.joint());
   const Packed<T> interface(f.interface_weight, s.hidden, s.interface(), 1, s.hidden);
-  for_each_group(s.batch, threads, [&](int first, int last) {
+  for_each_group(s.batch, threads, [&](int first, int last, const std::atomic<bool>& stopped) {
     if (s.k_links > 0)
-      forward_group<SdncStep<T>>(f, recurrent, interface, first, last);
+      forward_group<SdncStep<T>>(f, recurrent, interface, first, last, stopped);
     else
-      forward_group<SamStep<T>>(f, recurrent, interface, first, last);
+      forward_group<SamStep<T>>(f, recurrent, interface, first, last, stopped);
   });
 }
 
 template <class Step, class T>
-void backward_group(SamBackward<T>& f, const Packed<T>& recurrent, const Packed<T>& interface, int first, int last) {
+void backward_group(SamBackward<T>& f, const Packed<T>& recurrent, const Packed<T>& interface, int first, int last,
+                   const std::atomic<bool>& stopped) {
   const SamShape& s = f.shape;
   const At<T> at{s, f.tape};
   Step step(s);
@@ -154,7 +166,8 @@ void backward_group(SamBackward<T>& f, const Packed<T>& recurrent, const Packed<
   const T* from[kMaxRows];
   T* to[kMaxRows];
   int active[kMaxRows];
-  for (int64_t t = s.steps; t-- > 0;) {
+  for (int64_t t = s.steps; t-- > 0 && !stopped;) {
+    if (t % kStepsPerCheck == kStepsPerCheck - 1 && f.check) f.check();
     int n = 0;
     for (int b = first; b < last; ++b)
       if (t < f.lengths[b]) active[n++] = b;
@@ -189,11 +202,11 @@ void backward(SamBackward<T>& f, int threads) {
   const SamShape& s = f.shape;
   const Packed<T> recurrent(f.recurrent, 4 * s.hidden, s.joint(), s.joint(), 1);
   const Packed<T> interface(f.interface_weight, s.interface(), s.hidden, s.hidden, 1);
-  for_each_group(s.batch, threads, [&](int first, int last) {
+  for_each_group(s.batch, threads, [&](int first, int last, const std::atomic<bool>& stopped) {
     if (s.k_links > 0)
-      backward_group<SdncStep<T>>(f, recurrent, interface, first, last);
+      backward_group<SdncStep<T>>(f, recurrent, interface, first, last, stopped);
     else
-      backward_group<SamStep<T>>(f, recurrent, interface, first, last);
+      backward_group<SamStep<T>>(f, recurrent, interface, first, last, stopped);
   });
 }
 

@@ -36,9 +36,11 @@ class Scripted(nn.Module):
         self.back = back
         self.scale = nn.Parameter(torch.ones(()))
         self.seen: list[str] = []
+        self.height = 0.0
 
     def forward(self, x):
         self.seen = [VOCABULARY[i] for i in x[:, 0].argmax(-1)]
+        self.height = float(x.max())
         return 20 * self.scale * torch.roll(x, self.back, 0), None
 
     def trace(self, x):
@@ -64,13 +66,14 @@ def test_answer_and_the_sentence_that_wrote_what_was_read():
 
 def test_only_dashes_stand_where_answers_are_due():
     model = Scripted(1)
-    talk = Conversation(model)
+    talk = Conversation(model, scale=3.0)
     talk.tell("Mary got the milk there.")
     talk.ask("What is Mary carrying", words=2)
     assert " ".join(model.seen) == "mary got the milk there . what is mary carrying ? - -"
     talk.ask("Where is Mary?")
     assert " ".join(model.seen[-5:]) == "where is mary ? -"
     assert model.seen.count("-") == 3
+    assert model.height == 3.0
 
 
 def test_a_row_is_the_sentence_of_its_largest_write_before_the_read():

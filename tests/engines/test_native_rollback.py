@@ -314,3 +314,42 @@ def test_gradient_of_a_leaf_initial_memory_is_sparse():
     y, _ = model(torch.randn(3, 2, 4), model.initial_state(2, initial_memory=doubled * 1))
     y.sum().backward()
     assert not doubled.grad.is_sparse
+
+
+@pytest.mark.parametrize("when", ["forward", "backward"])
+def test_ctrl_c_ends_a_long_call_and_leaves_states_right(when):
+    """A real SIGINT to a process of its own, in the middle of a call that would take much longer."""
+    code = f"""
+import os, signal, threading, time, torch, sparsam
+torch.set_num_threads(2)
+model = sparsam.SAM(4, 3, hidden_size=16, word_size=8, num_heads=2, k=3, memory_size=1_000_000, engine="native")
+x = torch.randn(8, 2, 4)
+_, state = model(x)
+state = state.detach()
+expected, _ = model(x, state)
+long = torch.randn(300_000, 2, 4) if {when!r} == "forward" else torch.randn(6_000, 2, 4)
+if {when!r} == "backward":
+    y, after = model(long, state)
+    loss = y.sum()
+
+def interrupt():
+    time.sleep(0.3 if {when!r} == "forward" else 0.02)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt).start()
+started = time.perf_counter()
+try:
+    if {when!r} == "forward":
+        model(long, state)
+    else:
+        loss.backward()
+        time.sleep(5)
+except KeyboardInterrupt:
+    pass
+else:
+    raise SystemExit("not interrupted")
+assert time.perf_counter() - started < 30
+actual, _ = model(x, state)
+assert torch.equal(actual, expected), "the state was left half way"
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import io
+from unittest import mock
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import sparsam
 from sparsam import engines
 from sparsam.engines import native_sequence
+from sparsam.models import sdnc
 
 STATE_TENSORS = ("hidden", "cell", "read", "read_weights")
 
@@ -76,9 +79,39 @@ def dense_links(state, b: int) -> torch.Tensor:
     return dense
 
 
-def compare(native, reference, x, relative, **how):
+@contextlib.contextmanager
+def near_ties():
+    """Collects whether rows that links reach had the same mixed weight up to rounding.
+
+    Words written alike have links alike, whose sums are equal but for the order of summation: which of two such rows is
+    read first is rounding, and a comparison means nothing.
+    """
+    found: list[bool] = []
+    follow, largest = sdnc.follow_sparse_links, sdnc.largest_rows
+    reached: list[torch.Tensor] = []
+
+    def noted(*args):
+        forward, backward = follow(*args)
+        reached.append((forward + backward).detach() > 0)
+        return forward, backward
+
+    def checked(mixed, content_rows, k):
+        weights, rows = mixed.detach().sort(dim=-1, descending=True)
+        close = (weights[..., :-1] - weights[..., 1:] <= 1e-10 * weights[..., :-1]) & (weights[..., 1:] > 0)
+        linked = reached[-1].gather(-1, rows)
+        found.append(bool((close & (linked[..., :-1] | linked[..., 1:])).any()))
+        return largest(mixed, content_rows, k)
+
+    with mock.patch.object(sdnc, "follow_sparse_links", noted), mock.patch.object(sdnc, "largest_rows", checked):
+        yield found
+
+
+def compare(native, reference, x, relative, drawn=False, **how):
+    with near_ties() as ties:
+        y_ref, state_ref, gradients_ref = run(reference, x, **how)
+    if drawn:
+        assume(not any(ties))
     y, state, gradients = run(native, x, **how)
-    y_ref, state_ref, gradients_ref = run(reference, x, **how)
     assert_close(y, y_ref, relative, "y")
     for name in STATE_TENSORS:
         assert_close(getattr(state, name), getattr(state_ref, name), relative, name)
@@ -138,7 +171,9 @@ def test_equals_reference_in_float64(case):
     splits = (
         () if lengths is not None else sorted({steps * i // case["pieces"] for i in range(1, case["pieces"])} - {0})
     )
-    compare(native, reference, x, 1e-10, lengths=lengths, memory=memory, splits=splits, reset_at=case["reset"])
+    compare(
+        native, reference, x, 1e-10, drawn=True, lengths=lengths, memory=memory, splits=splits, reset_at=case["reset"]
+    )
 
 
 @pytest.mark.parametrize("link_gradients", [False, True])

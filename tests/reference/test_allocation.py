@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from sparsam.reference.allocation import allocation_weights, dnc_usage
+from sparsam.reference.allocation import allocation_weights, dnc_usage, retention
 
 
 def tensor(*values):
@@ -13,7 +13,7 @@ def tensor(*values):
 
 def test_usage_grows_with_writes_and_shrinks_where_reads_are_freed():
     reads = torch.tensor([[[1.0, 0.0, 0.5], [0.0, 0.0, 0.5]]], dtype=torch.float64)
-    usage = dnc_usage(tensor(0.5, 0.5, 1.0), tensor(0.5, 0.0, 0.0), tensor(1.0, 0.5), reads)
+    usage = dnc_usage(tensor(0.5, 0.5, 1.0), tensor(0.5, 0.0, 0.0), retention(tensor(1.0, 0.5), reads))
     # row 0: (0.5 + 0.5 - 0.25) (1 - 1) = 0; row 1: 0.5; row 2: 1 (1 - 0.5) (1 - 0.25) = 0.375
     torch.testing.assert_close(usage, tensor(0.0, 0.5, 0.375))
 

@@ -62,6 +62,13 @@ def test_inputs_are_one_hot_and_padding_is_blank(task):
     assert not batch.mask[~inside].any()
 
 
+def test_scale_is_the_value_of_a_word_in_every_split(task):
+    loud = Babi(SAMPLE, verify=False, validation=0.25, scale=12)
+    quiet, batch = task.sample(8, generator()), loud.sample(8, generator())
+    assert torch.equal(batch.inputs, 12 * quiet.inputs) and torch.equal(batch.targets, quiet.targets)
+    assert next(loud.evaluation_batches("test", 4)).inputs.max() == 12
+
+
 def test_the_input_is_a_dash_exactly_where_the_loss_looks(task):
     for batch in task.evaluation_batches("test", 8):
         assert torch.equal(batch.inputs[..., DASH] == 1, batch.mask)
@@ -202,7 +209,7 @@ def test_unknown_word_is_named():
 
 
 def test_wrong_arguments_are_refused(task):
-    for wrong in ({"balance": "words"}, {"validation": 0.0}, {"tasks": [21]}, {"spread": 0.5}):
+    for wrong in ({"balance": "words"}, {"validation": 0.0}, {"tasks": [21]}, {"spread": 0.5}, {"scale": 0}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             Babi(SAMPLE, verify=False, **wrong)
     with pytest.raises(ValueError, match="split"):

@@ -77,6 +77,14 @@ def test_resuming_ends_on_the_same_bits(tiny: Any, tmp_path: Path, optimizer: st
     assert any(line[0] == "level" for line in whole)
 
 
+def test_a_resumed_run_takes_the_new_learning_rate(tiny: Any, tmp_path: Path) -> None:
+    train(tiny("steps=10"), tmp_path / "run", quiet=True)
+    before = weights(tmp_path / "run")
+    train(tiny("steps=12", "optimizer.learning_rate=1e-12", "optimizer.momentum=0"), tmp_path / "run", True, quiet=True)
+    for name, after in weights(tmp_path / "run").items():
+        torch.testing.assert_close(after, before[name], rtol=0, atol=1e-9)
+
+
 def test_sam_resumes_to_the_same_bits(tiny: Any, tmp_path: Path) -> None:
     settings = ("model.name=sam", "model.memory_size=32", "model.word_size=4", "model.num_heads=2", "steps=10")
     train(tiny(*settings), tmp_path / "whole", quiet=True)

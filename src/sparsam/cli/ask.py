@@ -21,17 +21,20 @@ def command(
     A blank line begins a new story. For an answer of several words write as many dashes behind the question
     ("What is Mary carrying? - -"). Lines of a bAbI file work as they are. Words are those of the bAbI tasks.
     """
-    model = load(run, engine)
+    model, scale = load(run, engine)
     interactive = sys.stdin.isatty()
     if interactive:
         print("One sentence a line; a question ends with '?'; a blank line begins a new story; Ctrl-D ends.")
-    mistakes = converse(model, _prompted() if interactive else sys.stdin, top)
+    mistakes = converse(model, _prompted() if interactive else sys.stdin, top, scale)
     if mistakes and not interactive:
         raise typer.Exit(2)
 
 
-def load(run: Path, engine: str | None = None) -> Any:
-    """The model of a bAbI run. The data set is not needed: the vocabulary is part of the package."""
+def load(run: Path, engine: str | None = None) -> tuple[Any, float]:
+    """The model of a bAbI run and the scale of its one-hot words.
+
+    The data set is not needed: the vocabulary is part of the package.
+    """
     from sparsam.data.babi_official import VOCABULARY
     from sparsam.training import checkpoint
     from sparsam.training.config import RunConfig
@@ -48,19 +51,19 @@ def load(run: Path, engine: str | None = None) -> Any:
         config.model.engine = engine
     model = config.model.build(len(VOCABULARY), len(VOCABULARY))
     model.load_state_dict(weights)
-    return model.eval()
+    return model.eval(), float(config.task.settings.get("scale", 1.0))
 
 
-def converse(model: Any, lines: Iterable[str], top: int = 3) -> int:
+def converse(model: Any, lines: Iterable[str], top: int = 3, scale: float = 1.0) -> int:
     """Take in lines and print answers; returns how many lines could not be understood."""
     from sparsam.tasks.babi_ask import Conversation
 
-    talk, mistakes = Conversation(model), 0
+    talk, mistakes = Conversation(model, scale), 0
     for line in lines:
         text, _, columns = line.strip().partition("\t")
         number, text = _strip_id(text)
         if number == 1 or not text:
-            talk = Conversation(model)
+            talk = Conversation(model, scale)
         if not text:
             continue
         try:

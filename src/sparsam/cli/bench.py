@@ -31,6 +31,32 @@ def memory(out: Out = Path("runs/bench"), quick: Quick = False) -> None:
     bench.run(out, quick)
 
 
+@app.command()
+def sdnc(out: Out = Path("runs/bench"), quick: Quick = False, threads: Threads = None) -> None:
+    """What sparse links cost beside SAM, and SDNC against DNC over the size of the memory (figure S)."""
+    from sparsam.bench import sdnc as bench
+
+    _use(threads)
+    bench.run(out, quick)
+
+
+@app.command()
+def trainer(out: Out = Path("runs/bench"), quick: Quick = False, threads: Threads = None) -> None:
+    """What the training loop adds to the engine's own time."""
+    from sparsam.bench import trainer as bench
+
+    _use(threads)
+    bench.run(out, quick)
+
+
+@app.command()
+def data(out: Out = Path("runs/bench"), quick: Quick = False) -> None:
+    """Words and images per second through the trainer, and the time spent outside the model."""
+    from sparsam.bench import data as bench
+
+    bench.run(out, quick)
+
+
 def _use(threads: int | None) -> None:
     import torch
 

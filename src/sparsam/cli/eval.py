@@ -15,7 +15,9 @@ def evaluate(
         list[int] | None,
         typer.Option(help="Exact size (items, pairs, keys); may be repeated. [default: as trained]"),
     ] = None,
-    batches: Annotated[int, typer.Option(help="Minibatches per size.")] = 8,
+    batches: Annotated[
+        int | None, typer.Option(help="Minibatches per size. [default: 8, or all of a data set's split]")
+    ] = None,
     batch_size: Annotated[int, typer.Option(help="Sequences per minibatch.")] = 32,
     memory_size: Annotated[int | None, typer.Option(help="Test with another memory size.")] = None,
     index: Annotated[str | None, typer.Option(help="Test with another index: linear, kdtree, lsh.")] = None,
@@ -39,8 +41,6 @@ def evaluate(
     results: list[dict[str, Any]] = []
     sizes: list[int | None] = list(size) if size else [None]
     for exact in sizes:
-        if exact is not None and not hasattr(task, "sample_size"):
-            raise ValueError(f"task {task.name!r} has no sizes; leave out --size")
         errors = measure(model, task, MinibatchSeeds(seed), batches, batch_size, level, exact, split)
         if exact is not None:
             errors = errors | {"chance": task.chance(exact)}

@@ -12,21 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparsam.engines import openmp
+from sparsam.engines.core import missing
+from sparsam.engines.core import native as _native
 from sparsam.engines.native_links import NativeLinks
 from sparsam.engines.native_memory import NativeMemory, fresh_memory
 from sparsam.engines.native_sequence import Call, Sequence
 from sparsam.reference.access import Access
 from sparsam.state import State
-
-try:
-    from sparsam import _native
-except ImportError as error:  # the extension was not built, for instance when running from a source tree
-    _native, IMPORT_ERROR = None, str(error)
-else:
-    runtime = openmp.loaded_runtime()
-    if runtime is not None:
-        _native.use_openmp_runtime(runtime)
 
 DTYPES = (torch.float32, torch.float64)
 INFERENCE_STEPS = 512  # without gradients nothing is kept for long, so long sequences run in pieces
@@ -35,9 +27,11 @@ INFERENCE_STEPS = 512  # without gradients nothing is kept for long, so long seq
 def why_not(model: Any) -> str | None:
     """It runs SAM and SDNC on the CPU in float32 or float64."""
     if _native is None:
-        return f"the extension sparsam._native is not there ({IMPORT_ERROR})"
+        return f"the extension sparsam._native is not there ({missing})"
     if model.name not in ("sam", "sdnc"):
         return f"it has no {type(model).__name__}"
+    if model.options_in_use():
+        return f"it has no {' and no '.join(model.options_in_use())}"
     weight = model.output.weight
     if weight.device.type != "cpu":
         return f"it runs on the CPU, the parameters are on {weight.device}"

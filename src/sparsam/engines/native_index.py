@@ -9,11 +9,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from sparsam import indexes
-
-try:
-    from sparsam import _native
-except ImportError:
-    _native = None
+from sparsam.engines.core import native as _native
 
 # A user's starting memory -> what the core made of it, for as long as the tensor lives.
 _known: Any = WeakTensorKeyDictionary()

@@ -12,13 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sparsam.engines.core import native as _native
 from sparsam.engines.native_index import initial_words
 from sparsam.state import DenseMemory
-
-try:
-    from sparsam import _native
-except ImportError:
-    _native = None
 
 
 def stand_in(like: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -8,15 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from sparsam.engines.core import native as _native
 from sparsam.engines.native_index import core_settings
 from sparsam.engines.native_memory import sparse_rows, stand_in
 from sparsam.engines.tape import TapeBuffer
 from sparsam.reference.access import READ, WRITE, Access
-
-try:
-    from sparsam import _native
-except ImportError:
-    _native = None
 
 
 class Call:

@@ -11,9 +11,13 @@ from torch import Tensor, nn
 from sparsam import checks, engines
 from sparsam.models.trace import Trace
 from sparsam.reference.access import Access, DenseAccess
+from sparsam.reference.bypass import output_input
+from sparsam.reference.controller import lstm_step
+from sparsam.reference.layer_norm import ControllerNorm, normalised_lstm_step
 from sparsam.state import State
 
 ENGINES = ("auto", "reference", "native", "cuda")
+OPTIONS = ("masked", "deallocate", "layer_norm", "bypass_dropout")  # off by default; not every engine has them
 
 
 class MemoryModel(nn.Module):
@@ -36,6 +40,8 @@ class MemoryModel(nn.Module):
         interface_size: int,
         batch_first: bool,
         engine: str,
+        layer_norm: bool = False,
+        bypass_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.input_size = checks.positive_int("input_size", input_size)
@@ -44,7 +50,11 @@ class MemoryModel(nn.Module):
         self.read_size = read_size
         self.batch_first = bool(batch_first)
         self.engine = checks.one_of("engine", engine, ENGINES)
+        self.layer_norm = bool(layer_norm)
+        self.bypass_dropout = checks.number_in("bypass_dropout", bypass_dropout, 0.0, 1.0)
         self.controller = nn.LSTM(input_size + read_size, hidden_size)
+        if self.layer_norm:
+            self.controller_norm = ControllerNorm(hidden_size)
         if interface_size:
             self.interface = nn.Linear(hidden_size, interface_size)
         self.output = nn.Linear(hidden_size + read_size, output_size)
@@ -56,6 +66,22 @@ class MemoryModel(nn.Module):
     def reference_step(self, x: Tensor, state: Any) -> tuple[Tensor, Any, Sequence[Access | DenseAccess]]:
         """One step in plain PyTorch: x_t (B, I) and a state give y_t (B, O), the next state and what was accessed."""
         raise NotImplementedError
+
+    def control(self, x: Tensor, state: Any) -> tuple[Tensor, Tensor]:
+        """h_t, c_t of the controller, whose input is [x_t, r_{t-1}]."""
+        inputs = torch.cat([x, state.read.flatten(1)], dim=-1)
+        if self.layer_norm:
+            return normalised_lstm_step(self.controller, self.controller_norm, inputs, state.hidden, state.cell)
+        return lstm_step(self.controller, inputs, state.hidden, state.cell)
+
+    def answer(self, hidden: Tensor, read: Tensor) -> Tensor:
+        """y_t = output([h_t, r_t]), r_t (B, R, W)."""
+        return self.output(output_input(hidden, read, self.bypass_dropout, self.training))
+
+    def options_in_use(self) -> list[str]:
+        """The options of later work that this model was made with, as they would be written in its constructor."""
+        values = {name: getattr(self, name, False) for name in OPTIONS}
+        return [f"{name}={value}" for name, value in values.items() if value]
 
     def reference_sequence(self, x: Tensor, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any] | None:
         """A whole sequence at once, for a model that can do without a loop over time; None when it cannot."""
@@ -121,4 +147,4 @@ class MemoryModel(nn.Module):
         return {"hidden": (self.hidden_size,), "cell": (self.hidden_size,)}
 
     def extra_repr(self) -> str:
-        return f"batch_first={self.batch_first}, engine={self.engine!r}"
+        return ", ".join([*self.options_in_use(), f"batch_first={self.batch_first}", f"engine={self.engine!r}"])

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from sparsam import checks
 from sparsam.models.base import MemoryModel
 from sparsam.reference.access import READ, WRITE, DenseAccess
 from sparsam.reference.addressing import SIMILARITIES
-from sparsam.reference.controller import lstm_step
 from sparsam.reference.dense import dense_content_weights, dense_read, dense_write_weights, erase_rows_and_add
 from sparsam.reference.interface import interface_size, split_interface
 from sparsam.reference.usage import discounted_usage, least_used
@@ -94,8 +92,7 @@ class DAM(MemoryModel):
 
     def reference_step(self, x: Tensor, state: DAMState) -> tuple[Tensor, DAMState, list[DenseAccess]]:
         """Write first, then read."""
-        inputs = torch.cat([x, state.read.flatten(1)], dim=-1)
-        hidden, cell = lstm_step(self.controller, inputs, state.hidden, state.cell)
+        hidden, cell = self.control(x, state)
         ask = split_interface(self.interface(hidden), self.num_heads, self.word_size)
         unused = least_used(state.usage, self.num_heads)
         w_write = dense_write_weights(ask.write_gate, ask.interpolation, state.read_weights, unused)
@@ -103,7 +100,7 @@ class DAM(MemoryModel):
         w_read = dense_content_weights(self.similarity, ask.query, ask.strength, words)
         read = dense_read(w_read, words)
         usage = discounted_usage(state.usage, self.discount, w_write, w_read)
-        y = self.output(torch.cat([hidden, read.flatten(1)], dim=-1))
+        y = self.answer(hidden, read)
         after = DAMState(hidden, cell, read, w_read, usage, words, state.start)
         return y, after, [DenseAccess(WRITE, w_write), DenseAccess(READ, w_read)]
 

@@ -12,10 +12,12 @@ from torch.nn import functional as F
 from sparsam import checks
 from sparsam.models.base import MemoryModel
 from sparsam.reference.access import READ, WRITE, DenseAccess
-from sparsam.reference.allocation import allocation_weights, dnc_usage
-from sparsam.reference.controller import lstm_step
+from sparsam.reference.allocation import allocation_weights, dnc_usage, retention
+from sparsam.reference.deallocation import deallocated
 from sparsam.reference.dense import dense_content_weights, dense_read, erase_and_add
-from sparsam.reference.temporal import dense_links, follow_links, mix_modes, precedence_weights
+from sparsam.reference.link_step import link_step
+from sparsam.reference.masking import masked_content_weights
+from sparsam.reference.temporal import mix_modes, precedence_weights
 from sparsam.state import State
 
 
@@ -46,6 +48,8 @@ class DNCInterface(NamedTuple):
     allocation_gate: Tensor  # g^a (B, 1), sigmoid
     write_gate: Tensor  # g^w (B, 1), sigmoid
     read_modes: Tensor  # pi (B, R, 3), softmax over backward, content, forward
+    read_masks: Tensor | None  # m (B, R, W), sigmoid
+    write_mask: Tensor | None  # m (B, 1, W), sigmoid
 
 
 class DNC(MemoryModel):
@@ -62,6 +66,12 @@ class DNC(MemoryModel):
         num_heads: R read heads.
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto" or "reference".
+        masked: masked content addressing (`sparsam.reference.masking`; Csordas and Schmidhuber 2019). The interface
+            ends with a mask for each read key (R·W) and one for the write key (W), sigmoids.
+        deallocate: what is freed is erased (`sparsam.reference.deallocation`; Csordas and Schmidhuber 2019).
+        layer_norm: layer-normalised controller (`sparsam.reference.layer_norm`; Franke et al. 2018), which adds the
+            parameters `controller_norm`.
+        bypass_dropout: dropout between controller and output layer (`sparsam.reference.bypass`; Franke et al. 2018).
     """
 
     name = "dnc"
@@ -77,6 +87,10 @@ class DNC(MemoryModel):
         num_heads: int = 4,
         batch_first: bool = False,
         engine: str = "auto",
+        masked: bool = False,
+        deallocate: bool = False,
+        layer_norm: bool = False,
+        bypass_dropout: float = 0.0,
     ) -> None:
         checks.positive_int("memory_size", memory_size)
         checks.positive_int("word_size", word_size)
@@ -93,9 +107,14 @@ class DNC(MemoryModel):
             1,
             1,
             3 * num_heads,
+            words + word_size if masked else 0,
         ]
         rows = sum(self._interface_rows)
-        super().__init__(input_size, output_size, hidden_size, words, rows, batch_first, engine)
+        super().__init__(
+            input_size, output_size, hidden_size, words, rows, batch_first, engine, layer_norm, bypass_dropout
+        )
+        self.masked = bool(masked)
+        self.deallocate = bool(deallocate)
         self.memory_size = memory_size
         self.word_size = word_size
         self.num_heads = num_heads
@@ -115,34 +134,39 @@ class DNC(MemoryModel):
     def reference_state(self, batch_size: int, initial_memory: Tensor | None) -> DNCState:
         like, shapes = self.output.weight, self.state_shapes()
         fields: dict[str, Any] = {
-            name: like.new_zeros(batch_size, *shape) for name, shape in shapes.items() if name != "memory"
+            name: like.new_zeros(batch_size, *shape) for name, shape in shapes.items() if name not in ("memory", "link")
         }
+        fields["link"] = like.new_zeros(1, 1, 1).expand(batch_size, *shapes["link"])  # no bytes before the first write
         blank = like.new_zeros(shapes["memory"]) if initial_memory is None else initial_memory
         fields["memory"] = blank.expand(batch_size, -1, -1)
         return DNCState(**fields, start=DNCState(**fields))
 
     def reference_step(self, x: Tensor, state: DNCState) -> tuple[Tensor, DNCState, list[DenseAccess]]:
         """Usage and allocation, the write, the links, then the reads (Graves 2016, Methods)."""
-        inputs = torch.cat([x, state.read.flatten(1)], dim=-1)
-        hidden, cell = lstm_step(self.controller, inputs, state.hidden, state.cell)
+        hidden, cell = self.control(x, state)
         ask = self._split_interface(self.interface(hidden))
-        usage = dnc_usage(state.usage, state.write_weights, ask.free_gates, state.read_weights)
-        content = dense_content_weights("cosine", ask.write_key, ask.write_strength, state.memory)[:, 0]
+        retained = retention(ask.free_gates, state.read_weights)
+        usage = dnc_usage(state.usage, state.write_weights, retained)
+        content = content_weights(ask.write_key, ask.write_strength, ask.write_mask, state.memory)[:, 0]
         w_write = ask.write_gate * torch.lerp(content, allocation_weights(usage), ask.allocation_gate)
-        words = erase_and_add(state.memory, w_write[:, None], ask.erase, ask.write_word)
-        link = dense_links(state.link, state.precedence, w_write)
+        words = deallocated(state.memory, retained) if self.deallocate else state.memory
+        words = erase_and_add(words, w_write[:, None], ask.erase, ask.write_word)
+        link, forward, backward = link_step(state.link, state.precedence, w_write, state.read_weights)
         precedence = precedence_weights(state.precedence, w_write)
-        forward, backward = follow_links(link, state.read_weights)
-        content = dense_content_weights("cosine", ask.read_keys, ask.read_strengths, words)
+        content = content_weights(ask.read_keys, ask.read_strengths, ask.read_masks, words)
         w_read = mix_modes(ask.read_modes, backward, content, forward)
         read = dense_read(w_read, words)
-        y = self.output(torch.cat([hidden, read.flatten(1)], dim=-1))
+        y = self.answer(hidden, read)
         after = DNCState(hidden, cell, read, w_read, w_write, usage, precedence, link, words, state.start)
         return y, after, [DenseAccess(WRITE, w_write[:, None]), DenseAccess(READ, w_read)]
 
     def _split_interface(self, vector: Tensor) -> DNCInterface:
         parts = vector.split(self._interface_rows, dim=-1)
-        keys, strengths, key, strength, erase, word, free, allocation, write, modes = parts
+        keys, strengths, key, strength, erase, word, free, allocation, write, modes, masks = parts
+        read_masks = write_mask = None
+        if self.masked:
+            both = torch.sigmoid(masks).unflatten(-1, (self.num_heads + 1, self.word_size))
+            read_masks, write_mask = both.split([self.num_heads, 1], dim=1)
         return DNCInterface(
             keys.unflatten(-1, (self.num_heads, self.word_size)),
             1 + F.softplus(strengths),
@@ -154,6 +178,8 @@ class DNC(MemoryModel):
             torch.sigmoid(allocation),
             torch.sigmoid(write),
             torch.softmax(modes.unflatten(-1, (self.num_heads, 3)), dim=-1),
+            read_masks,
+            write_mask,
         )
 
     def extra_repr(self) -> str:
@@ -161,3 +187,10 @@ class DNC(MemoryModel):
             f"memory_size={self.memory_size}, word_size={self.word_size}, num_heads={self.num_heads}, "
             + super().extra_repr()
         )
+
+
+def content_weights(keys: Tensor, strengths: Tensor, masks: Tensor | None, words: Tensor) -> Tensor:
+    """C(M, k, beta) of Graves 2016 by cosine, (B, R, N), masked where there are masks."""
+    if masks is None:
+        return dense_content_weights("cosine", keys, strengths, words)
+    return masked_content_weights(keys, strengths, masks, words)

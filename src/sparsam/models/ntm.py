@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +14,6 @@ from torch.nn import functional as F
 from sparsam import checks
 from sparsam.models.base import MemoryModel
 from sparsam.reference.access import READ, WRITE, DenseAccess
-from sparsam.reference.controller import lstm_step
 from sparsam.reference.dense import dense_content_weights, dense_read, erase_and_add
 from sparsam.reference.location import TAPS, interpolate, sharpen, shift
 from sparsam.state import State
@@ -58,6 +59,8 @@ class NTM(MemoryModel):
         num_heads: R read heads and as many write heads.
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto" or "reference".
+        compile_step: run the step through `torch.compile`, which needs a C++ compiler and tens of seconds at the first
+            call of each shape, and is worth it for long runs (docs/baselines.md).
     """
 
     name = "ntm"
@@ -73,6 +76,7 @@ class NTM(MemoryModel):
         num_heads: int = 4,
         batch_first: bool = False,
         engine: str = "auto",
+        compile_step: bool = False,
     ) -> None:
         checks.positive_int("memory_size", memory_size)
         checks.positive_int("word_size", word_size)
@@ -92,6 +96,7 @@ class NTM(MemoryModel):
         self.memory_size = memory_size
         self.word_size = word_size
         self.num_heads = num_heads
+        self.compile_step = bool(compile_step)
 
     def state_shapes(self) -> dict[str, tuple[int, ...]]:
         return {
@@ -121,14 +126,17 @@ class NTM(MemoryModel):
 
     def reference_step(self, x: Tensor, state: NTMState) -> tuple[Tensor, NTMState, list[DenseAccess]]:
         """Write first, then read."""
-        inputs = torch.cat([x, state.read.flatten(1)], dim=-1)
-        hidden, cell = lstm_step(self.controller, inputs, state.hidden, state.cell)
+        return compiled_step()(self, x, state) if self.compile_step else self.plain_step(x, state)
+
+    def plain_step(self, x: Tensor, state: NTMState) -> tuple[Tensor, NTMState, list[DenseAccess]]:
+        """The step itself."""
+        hidden, cell = self.control(x, state)
         readers, writers, erase, add = self._split_interface(self.interface(hidden))
         w_write = address(writers, state.memory, state.write_weights)
         words = erase_and_add(state.memory, w_write, erase, add)
         w_read = address(readers, words, state.read_weights)
         read = dense_read(w_read, words)
-        y = self.output(torch.cat([hidden, read.flatten(1)], dim=-1))
+        y = self.answer(hidden, read)
         after = NTMState(hidden, cell, read, w_read, w_write, words, state.start)
         return y, after, [DenseAccess(WRITE, w_write), DenseAccess(READ, w_read)]
 
@@ -152,6 +160,12 @@ class NTM(MemoryModel):
             f"memory_size={self.memory_size}, word_size={self.word_size}, num_heads={self.num_heads}, "
             + super().extra_repr()
         )
+
+
+@functools.cache
+def compiled_step() -> Callable[[NTM, Tensor, NTMState], tuple[Tensor, NTMState, list[DenseAccess]]]:
+    """`NTM.plain_step` compiled, for all models: kept here, so that a model can still be copied and pickled."""
+    return torch.compile(NTM.plain_step)
 
 
 def address(heads: Heads, words: Tensor, previous: Tensor) -> Tensor:

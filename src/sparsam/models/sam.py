@@ -13,9 +13,9 @@ from sparsam import checks, indexes
 from sparsam.models.base import MemoryModel
 from sparsam.reference import ring
 from sparsam.reference.access import READ, WRITE, Access
-from sparsam.reference.addressing import SIMILARITIES, most_similar, sparse_read
-from sparsam.reference.controller import lstm_step
+from sparsam.reference.addressing import SIMILARITIES, content_weights, gather_words, most_similar, weighted_sum
 from sparsam.reference.interface import Interface, interface_size, split_interface
+from sparsam.reference.masking import masked_words
 from sparsam.reference.writing import sparse_write, write_weights
 from sparsam.state import State, dense_memory
 
@@ -43,6 +43,11 @@ class SAM(MemoryModel):
         delta: a row counts as accessed when its weights exceed this.
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto", "reference", "native" or "cuda".
+        masked: masked content addressing (`sparsam.reference.masking`; Csordas and Schmidhuber 2019). The interface
+            ends with a mask for each head (R·W, a sigmoid).
+        layer_norm: layer-normalised controller (`sparsam.reference.layer_norm`; Franke et al. 2018), which adds the
+            parameters `controller_norm`.
+        bypass_dropout: dropout between controller and output layer (`sparsam.reference.bypass`; Franke et al. 2018).
     """
 
     name = "sam"
@@ -62,6 +67,9 @@ class SAM(MemoryModel):
         delta: float = 0.005,
         batch_first: bool = False,
         engine: str = "auto",
+        masked: bool = False,
+        layer_norm: bool = False,
+        bypass_dropout: float = 0.0,
         *,
         _extra_interface: int = 0,
     ) -> None:
@@ -75,10 +83,13 @@ class SAM(MemoryModel):
             output_size,
             hidden_size,
             num_heads * word_size,
-            interface_size(num_heads, word_size) + _extra_interface,
+            interface_size(num_heads, word_size) + _extra_interface + (num_heads * word_size if masked else 0),
             batch_first,
             engine,
+            layer_norm,
+            bypass_dropout,
         )
+        self.masked = bool(masked)
         self.memory_size = memory_size
         self.word_size = word_size
         self.num_heads = num_heads
@@ -116,9 +127,7 @@ class SAM(MemoryModel):
 
     def reference_step(self, x: Tensor, state: Any) -> tuple[Tensor, Any, list[Access]]:
         """Write first, then read: steps 1 to 7 of SAM."""
-        hidden, cell = lstm_step(
-            self.controller, torch.cat([x, state.read.flatten(1)], dim=-1), state.hidden, state.cell
-        )
+        hidden, cell = self.control(x, state)
         ask = split_interface(self.interface(hidden), self.num_heads, self.word_size)
         memory = state.memory
         unused = ring.least_recently_accessed(memory.last_access, self.num_heads)
@@ -131,7 +140,7 @@ class SAM(MemoryModel):
             read_rows, w_read, self.memory_size
         )
         last_access, clock = ring.touch(memory.last_access, memory.clock, used > self.delta)
-        y = self.output(torch.cat([hidden, read.flatten(1)], dim=-1))
+        y = self.answer(hidden, read)
         memory = type(memory)(words, last_access, clock, memory.start)
         after = dataclasses.replace(
             state, hidden=hidden, cell=cell, read=read, read_rows=read_rows, read_weights=w_read, memory=memory, **more
@@ -142,8 +151,20 @@ class SAM(MemoryModel):
         self, ask: Interface, words: Tensor, state: Any, write_rows: Tensor, write_weights: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, dict[str, Any]]:
         """Step 5: rows and weights (B, R, K), the words read (B, R, W), and fields that a model adds to the state."""
-        rows = self.select_rows(ask.query, words)
-        return rows, *sparse_read(self.similarity, ask.query, ask.strength, words, rows), {}
+        rows, weights = self.reference_content(ask, words)
+        return rows, weights, weighted_sum(weights, gather_words(words, rows)), {}
+
+    def reference_content(self, ask: Interface, words: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows and weights (B, R, K) of the most similar words."""
+        if not self.masked:
+            rows = self.select_rows(ask.query, words)
+            return rows, content_weights(self.similarity, ask.query, ask.strength, gather_words(words, rows))
+        masks = ask.rest[:, -self.read_size :].unflatten(-1, (self.num_heads, self.word_size))
+        mask = torch.sigmoid(masks)
+        query = ask.query * mask
+        rows = self.select_rows(query, masked_words(words, mask))
+        chosen = masked_words(gather_words(words, rows), mask)
+        return rows, content_weights(self.similarity, query, ask.strength, chosen)
 
     def select_rows(self, query: Tensor, words: Tensor) -> Tensor:
         """The K rows per head that a step reads: exact search, constants for the gradient."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sparsam import checks
 from sparsam.models.sam import SAM
-from sparsam.reference.addressing import content_weights, gather_words
+from sparsam.reference.addressing import gather_words, weighted_sum
 from sparsam.reference.interface import Interface
 from sparsam.reference.links import averaged_writes, follow_sparse_links, largest_rows, no_links, update_links
 from sparsam.reference.temporal import mix_modes
@@ -62,6 +62,9 @@ class SDNC(SAM):
         engine: str = "auto",
         k_links: int = 8,
         link_gradients: bool = False,
+        masked: bool = False,
+        layer_norm: bool = False,
+        bypass_dropout: float = 0.0,
     ) -> None:
         checks.positive_int("num_heads", num_heads)
         super().__init__(
@@ -77,6 +80,9 @@ class SDNC(SAM):
             delta,
             batch_first,
             engine,
+            masked,
+            layer_norm,
+            bypass_dropout,
             _extra_interface=3 * num_heads,
         )
         self.k_links = checks.positive_int("k_links", k_links)
@@ -102,14 +108,13 @@ class SDNC(SAM):
             before, written = before.detach(), written.detach()
         links = update_links(before, written, self.k_links)
         forward, backward = follow_sparse_links(links, state.read_rows, state.read_weights)
-        content_rows = self.select_rows(ask.query, words)
-        chosen = content_weights(self.similarity, ask.query, ask.strength, gather_words(words, content_rows))
+        content_rows, chosen = self.reference_content(ask, words)
         content = torch.zeros_like(forward).scatter(-1, content_rows, chosen)
-        modes = torch.softmax(ask.rest.unflatten(-1, (self.num_heads, 3)), dim=-1)
+        modes = torch.softmax(ask.rest[:, : 3 * self.num_heads].unflatten(-1, (self.num_heads, 3)), dim=-1)
         mixed = mix_modes(modes, backward, content, forward)
         rows = largest_rows(mixed, content_rows, self.k)
         weights = mixed.gather(-1, rows)
-        read = (weights[..., None] * gather_words(words, rows)).sum(dim=-2)
+        read = weighted_sum(weights, gather_words(words, rows))
         return rows, weights, read, {"links": links}
 
     def extra_repr(self) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from torch import Tensor
 
 
-def dnc_usage(usage: Tensor, write_weights: Tensor, free_gates: Tensor, read_weights: Tensor) -> Tensor:
-    """u_t = (u_{t-1} + w^W_{t-1} - u_{t-1} w^W_{t-1}) psi_t with retention psi_t = prod_r (1 - f_r w^R_{t-1,r}).
+def retention(free_gates: Tensor, read_weights: Tensor) -> Tensor:
+    """psi_t = prod_r (1 - f_r w^R_{t-1,r}), (B, N): how much of each word stays; free gates f (B, R)."""
+    return (1 - free_gates[..., None] * read_weights).prod(dim=1)
 
-    Usage and write weights (B, N), free gates f (B, R), read weights (B, R, N); all of the previous step but f.
-    """
-    retention = (1 - free_gates[..., None] * read_weights).prod(dim=1)
-    return (usage + write_weights - usage * write_weights) * retention
+
+def dnc_usage(usage: Tensor, write_weights: Tensor, retained: Tensor) -> Tensor:
+    """u_t = (u_{t-1} + w^W_{t-1} - u_{t-1} w^W_{t-1}) psi_t with `retention` psi_t, all (B, N)."""
+    return (usage + write_weights - usage * write_weights) * retained
 
 
 def allocation_weights(usage: Tensor) -> Tensor:

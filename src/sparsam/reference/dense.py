@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sparsam.reference.addressing import EPSILON
+from sparsam.reference.cosine import cosine
 
 
 def dense_similarity(kind: str, query: Tensor, words: Tensor) -> Tensor:
@@ -14,13 +14,12 @@ def dense_similarity(kind: str, query: Tensor, words: Tensor) -> Tensor:
     The same measures as `addressing.similarity`, without its (B, R, N, W) product; nothing is selected by these
     scores, so the order in which a matrix product sums does not matter.
     """
+    if kind == "cosine":
+        return cosine(query, words)
     dot = query @ words.mT
     if kind == "dot":
         return dot
-    if kind == "euclidean":
-        return 2 * dot - query.square().sum(dim=-1)[:, :, None] - words.square().sum(dim=-1)[:, None]
-    norms = torch.linalg.vector_norm(query, dim=-1)[:, :, None] * torch.linalg.vector_norm(words, dim=-1)[:, None]
-    return dot / (norms + EPSILON)
+    return 2 * dot - query.square().sum(dim=-1)[:, :, None] - words.square().sum(dim=-1)[:, None]
 
 
 def dense_content_weights(kind: str, query: Tensor, strength: Tensor, words: Tensor) -> Tensor:

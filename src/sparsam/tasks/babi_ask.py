@@ -43,9 +43,13 @@ class Answer:
 
 @dataclass
 class Conversation:
-    """A story as it is told, line by line, with the questions asked on the way (as in training)."""
+    """A story as it is told, line by line, with the questions asked on the way (as in training).
+
+    ``scale`` is that of the task the model was trained on (:class:`~sparsam.tasks.babi.Babi`).
+    """
 
     model: torch.nn.Module
+    scale: float = 1.0
     story: Story = field(default_factory=Story)
     lines: list[str] = field(default_factory=list)
 
@@ -73,7 +77,7 @@ class Conversation:
         self.story.ask(["?"] * words)  # a place holder: only the dashes go in
         parameter = next(self.model.parameters())
         numbers = torch.tensor(word_numbers(self.story.words), device=parameter.device)
-        x = torch.nn.functional.one_hot(numbers, len(VOCABULARY)).to(parameter.dtype).unsqueeze(1)
+        x = torch.nn.functional.one_hot(numbers, len(VOCABULARY)).to(parameter.dtype).unsqueeze(1) * self.scale
         logits = self.model(x)[0][start:, 0]
         best = logits.softmax(-1).max(-1)
         steps = range(start, start + words)

@@ -33,16 +33,21 @@ def evaluate(
 ) -> dict[str, float]:
     """Mean of the task's errors over ``batches`` minibatches, headline first, with the mean loss as ``loss``.
 
-    ``level`` draws sizes from U(1, level), ``size`` asks for exactly that size (algorithmic tasks). A task
-    over a fixed data set is evaluated on ``split``, on all of it when ``batches`` is None.
+    ``level`` draws sizes from U(1, level), ``size`` asks for exactly that size. A task over a fixed data set is
+    evaluated on ``split``, on all of it when ``batches`` is None; one with a ``table()`` counts its answers there,
+    since means of minibatches would give one with few questions the weight of one with many.
     """
+    if size is not None and not hasattr(task, "sample_size"):
+        raise ValueError(f"size must be None for task {task.name!r}, which has no sizes, got {size}")
     source: Iterable[Batch]
     if isinstance(task, FiniteTask):
-        source = itertools.islice(task.evaluation_batches(split, batch_size), batches)
+        exact = {} if size is None else {"size": size}
+        source = itertools.islice(task.evaluation_batches(split, batch_size, **exact), batches)
     elif size is not None:
         source = (task.sample_size(batch_size, seeds.at(i, MinibatchSeeds.EVALUATE), size) for i in range(batches or 8))
     else:
         source = (task.sample(batch_size, seeds.at(i, MinibatchSeeds.EVALUATE), level) for i in range(batches or 8))
+    table = task.table() if hasattr(task, "table") else None
     sums: dict[str, float] = {}
     weights: dict[str, int] = {}
     was_training = model.training
@@ -52,7 +57,11 @@ def evaluate(
             for batch in source:
                 batch = batch.to(device)
                 outputs = forward(model, batch)
-                values = task.errors(outputs, batch) | {"loss": float(task.loss(outputs, batch))}
+                values = {"loss": float(task.loss(outputs, batch))}
+                if table is None:
+                    values = task.errors(outputs, batch) | values
+                else:
+                    table.add(outputs, batch)
                 for key, value in values.items():
                     sums[key] = sums.get(key, 0.0) + value * batch.batch_size
                     weights[key] = weights.get(key, 0) + batch.batch_size
@@ -60,4 +69,5 @@ def evaluate(
         model.train(was_training)
     if not sums:
         raise ValueError(f"split {split!r} of task {task.name!r} has no episodes")
-    return {key: sums[key] / weights[key] for key in sums}
+    counted = {} if table is None else table.summary()
+    return counted | {key: sums[key] / weights[key] for key in sums}

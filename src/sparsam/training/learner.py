@@ -76,6 +76,8 @@ class Learner:
 
     def load_state_dict(self, weights: dict[str, Tensor], state: dict) -> None:
         self.model.load_state_dict(weights)
-        self.optimizer.load_state_dict(state["optimizer"])
+        # Statistics come from the checkpoint, settings from the config: a resumed run may have a new learning rate.
+        settings = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict(state["optimizer"] | {"param_groups": settings})
         torch.set_rng_state(state["random"])
         self.errors = state["errors"]
