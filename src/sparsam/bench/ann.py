@@ -1,4 +1,4 @@
-"""`sparsam bench ann`: time and recall of the approximate indexes over a memory full of words (figure 1a, 'SAM ANN')."""
+"""`sparsam bench ann`: time and recall of the approximate indexes over a memory full of words (figure 1a)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def run(out: Path, quick: bool = False) -> Report:
     )
     report.add(Line(f"top-1 recall of {better}, {label}", found[better]["recall"], "", bound=0.95, at_most=False))
     report.add(Line(f"recall of all K = {K}", found[better]["recall of K"], ""))
-    report.add(Line(f"growth of the {better} step from N = 10,000 to {large:,}", ann / times[f"{better} 10,000"], bound=3))
+    growth = ann / times[f"{better} 10,000"]
+    report.add(Line(f"growth of the {better} step from N = 10,000 to {large:,}", growth, bound=3))
     for name in KINDS:
         report.add(Line(f"{name}: insert + remove of one word", found[name]["us insert + remove"], "us", bound=5))
         report.add(Line(f"{name}: bytes per word", found[name]["bytes per word"], "bytes"))
@@ -150,7 +151,7 @@ def _fastest(call: Any, repeats: int = 5) -> float:
 
 def step_times(words: np.ndarray, seconds: float) -> dict[str, float]:
     """Microseconds per training step, all candidates in turn."""
-    calls = {"nn.LSTM": lstm_step()}
+    calls: dict[str, Any] = {"nn.LSTM": lstm_step()}
     for name, index in KINDS.items():
         calls[name] = loaded_step(words, index)
         calls[f"{name} 10,000"] = loaded_step(words[:TEN_THOUSAND], index)

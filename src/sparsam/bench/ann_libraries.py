@@ -143,17 +143,17 @@ def main() -> None:
     print("| index | build, s | update, us | query, us | top-1 recall | 20 updates + 4 queries, us |")
     print("|---|---|---|---|---|---|")
     for each in contenders(words):
-        build = _seconds(lambda each=each: each.build(words))
-        update = _seconds(lambda each=each: each.update(rows, new)) / UPDATES * 1e6
-        query = min(_seconds(lambda each=each: each.query(queries)) for _ in range(3)) / QUERIES * 1e6
+        build = _seconds(each.build, words)
+        update = _seconds(each.update, rows, new) / UPDATES * 1e6
+        query = min(_seconds(each.query, queries) for _ in range(3)) / QUERIES * 1e6
         recall = float(np.mean(each.query(queries) == truth))
         step = 20 * update + 4 * query
         print(f"| {each.name} | {build:.2f} | {update:.3g} | {query:.3g} | {recall:.3f} | {step:,.0f} |", flush=True)
 
 
-def _seconds(call: Callable[[], object]) -> float:
+def _seconds(call: Callable[..., object], *arguments: np.ndarray) -> float:
     begin = time.perf_counter()
-    call()
+    call(*arguments)
     return time.perf_counter() - begin
 
 
