@@ -89,6 +89,9 @@ def test_input_carries_the_label_of_the_step_before(make):
     assert labels[0].sum() == 0
     assert torch.equal(labels[1:].sum(-1), torch.ones(59, 4))
     assert torch.equal(labels[1:].argmax(-1), batch.targets[:-1])
+    loud = make(scale=12).sample_size(4, generator(), 6)
+    assert torch.equal(loud.inputs[..., 36:], 12 * labels)
+    assert torch.equal(loud.inputs[..., :36], batch.inputs[..., :36])
 
 
 def test_labels_are_uniform_over_all_of_them_and_independent_of_the_character(make):
@@ -229,7 +232,7 @@ def test_floor_is_the_loss_of_a_perfect_learner(make):
 
 
 def test_wrong_arguments_are_refused(make):
-    for wrong in ({"max_size": 21}, {"evaluation_size": 21}, {"presentations": 21}, {"validation": 18}):
+    for wrong in ({"max_size": 21}, {"evaluation_size": 21}, {"presentations": 21}, {"validation": 18}, {"scale": 0}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             make(**wrong)
     with pytest.raises(ValueError, match="split"):

@@ -7,10 +7,11 @@ setting has 48).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sparsam.recipes.experiment import Experiment
-from sparsam.recipes.figure3 import MODELS, START, TASKS
-from sparsam.training.config import CurriculumConfig, OptimizerConfig, RunConfig
+from sparsam.recipes.figure3 import CURRICULA, MODELS, OPTIMIZERS, TASKS
+from sparsam.training.config import RunConfig
 
 
 def extrapolation(
@@ -31,11 +32,10 @@ def extrapolation(
                 seed=seed,
                 model=MODELS[model],
                 task=TASKS["recall"],
-                optimizer=OptimizerConfig(learning_rate=1e-3),
-                curriculum=CurriculumConfig(start=START["recall"], threshold=0.05, patience=50, max_level=max_level),
+                optimizer=OPTIMIZERS["recall"],
+                curriculum=replace(CURRICULA["recall"], max_level=max_level),
                 steps=steps,
                 seconds=budget,
-                stop_below=0.1,
                 eval_every=200,
                 eval_batches=2,
                 eval_batch_size=8,

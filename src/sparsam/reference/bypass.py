@@ -1,6 +1,7 @@
 """Bypass dropout (`bypass_dropout=p`): the way around the memory is made unreliable, so that the memory gets used.
 
-Franke, Niehues and Waibel 2018, "Robust and Scalable Differentiable Neural Computer for Question Answering": dropout on the controller's direct connection to the output layer, and nowhere else.
+Franke, Niehues and Waibel 2018, "Robust and Scalable Differentiable Neural Computer for Question Answering":
+dropout on the controller's direct connection to the output layer, and nowhere else.
 """
 
 from __future__ import annotations

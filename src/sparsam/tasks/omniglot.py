@@ -119,6 +119,8 @@ class Omniglot:
         given.
     :param presentations: how often each character is shown, at most 20.
     :param image_size: side of the images that the model sees.
+    :param scale: the value that stands for one in the one-hot labels of the input, one number beside hundreds of
+        pixels: with 1 a model needs thousands of minibatches to hear it at all.
     :param validation: characters held out of training for choosing runs.
     :param seed: which ones they are.
     :param augment: turn, stretch and shift; False shows the drawings as they are (in every split).
@@ -137,6 +139,7 @@ class Omniglot:
         max_size: int = 100,
         presentations: int = 10,
         image_size: int = 20,
+        scale: float = 1.0,
         validation: int = 164,
         seed: int = 0,
         augment: bool = True,
@@ -154,7 +157,10 @@ class Omniglot:
             raise ValueError(f"presentations must be from 1 to {DRAWINGS}, got {presentations}")
         if image_size < 1:
             raise ValueError(f"image_size must be at least 1, got {image_size}")
+        if scale <= 0:
+            raise ValueError(f"scale must be positive, got {scale}")
         self.labels, self.presentations, self.image_size = labels, presentations, image_size
+        self.scale = scale
         self.min_size, self.max_size = min_size, max_size
         self.evaluation_size, self.evaluation_episodes = evaluation_size, evaluation_episodes
         self.input_size, self.output_size = image_size**2 + labels, labels
@@ -218,7 +224,7 @@ class Omniglot:
         quarters = quarter[element, shown].T.reshape(-1)
         self._draw(picked.T.reshape(-1), quarters, generator, inputs.view(-1, self.input_size)[:, :pixels])
         targets = targets.T.contiguous()
-        inputs[1:, :, pixels:].scatter_(2, targets[:-1].unsqueeze(-1), 1.0)
+        inputs[1:, :, pixels:].scatter_(2, targets[:-1].unsqueeze(-1), self.scale)
         mask = torch.ones(steps, batch_size, dtype=torch.bool)
         info = {"presentation": number.T.contiguous(), "character": character[element, shown].T}
         return Batch(inputs, targets, mask, level=size, info=info, answers=slice(0, steps))
