@@ -1,4 +1,4 @@
-#include "bindings_index.h"
+#include "bindings.h"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>

@@ -11,6 +11,7 @@
 #include "memory.h"
 #include "recycled.h"
 #include "ring.h"
+#include "usage_heap.h"
 
 namespace sparsam {
 
@@ -19,7 +20,9 @@ namespace sparsam {
 template <class T>
 class Journal {
  public:
-  Journal(int64_t steps, int32_t max_writes, int32_t max_moves, int32_t width, int32_t k_links = 0)
+  // `max_changes` of usage: 0 with the ring, which then has `max_moves` of its own.
+  Journal(int64_t steps, int32_t max_writes, int32_t max_moves, int32_t width, int32_t k_links = 0,
+          int32_t max_changes = 0)
       : steps_(steps),
         max_writes_(max_writes),
         max_moves_(max_moves),
@@ -29,7 +32,9 @@ class Journal {
         words_(recycled_array<T>(steps * max_writes * width)),
         norms_(recycled_array<T>(steps * max_writes)),
         moves_(recycled_array<Move>(steps * max_moves)),
-        links_(k_links > 0 ? new LinkJournal<T>(steps, k_links) : nullptr) {}
+        links_(k_links > 0 ? new LinkJournal<T>(steps, k_links) : nullptr),
+        usage_bytes_(max_changes > 0 ? steps * UsageJournal<T>::bytes_per_step(max_changes) : 0),
+        usage_(max_changes > 0 ? new UsageJournal<T>(steps, max_changes) : nullptr) {}
 
   int64_t size() const { return size_; }
   int64_t applied() const { return applied_; }  // steps that the memory has at present: the first so many
@@ -37,15 +42,17 @@ class Journal {
     return sizeof(Head) + max_writes * (sizeof(int32_t) + sizeof(T) * (width + 1)) + max_moves * sizeof(Move);
   }
   size_t bytes() const {
-    return steps_ * bytes_per_step(max_writes_, max_moves_, width_) + (links_ ? links_->used_bytes() : 0);
+    return steps_ * bytes_per_step(max_writes_, max_moves_, width_) + (links_ ? links_->used_bytes() : 0) + usage_bytes_;
   }
-  LinkJournal<T>* links() { return links_.get(); }  // null for a memory without links
+  LinkJournal<T>* links() { return links_.get(); }   // null for a memory without links
+  UsageJournal<T>* usage() { return usage_.get(); }  // null with the ring
 
   // Recording: begin_step, then any number of save (before a row is written), then any number of moved.
   void begin_step(const Memory<T>& memory) {
     heads_[size_++] = {0, 0, static_cast<int32_t>(memory.written().size())};
     applied_ = size_;
     if (links_) links_->begin_step();
+    if (usage_) usage_->begin_step();
   }
   void save(const Memory<T>& memory, int32_t row) {
     Head& head = heads_[size_ - 1];
@@ -72,13 +79,15 @@ class Journal {
     memory.unmark_to(heads_[step].written_before);
     applied_ = step;
   }
-  void undo(Memory<T>& memory, Ring& ring, Links<T>* links, int64_t step) {
+  void undo(Memory<T>& memory, Ring& ring, Links<T>* links, UsageHeap<T>* usage, int64_t step) {
     undo_ring(ring, step);
+    if (usage_) usage_->undo(*usage, step);
     if (links_) links_->undo(*links, step);
     undo_words(memory, step);
   }
-  void redo(Memory<T>& memory, Ring& ring, Links<T>* links, int64_t step) {
+  void redo(Memory<T>& memory, Ring& ring, Links<T>* links, UsageHeap<T>* usage, int64_t step) {
     if (links_) links_->redo(*links, step);
+    if (usage_) usage_->redo(*usage, step);
     for (int32_t i = 0; i < heads_[step].writes; ++i) {
       memory.mark_written(rows_[step * max_writes_ + i]);
       swap_word(memory, step * max_writes_ + i);
@@ -111,6 +120,8 @@ class Journal {
   Recycled<T> norms_;
   Recycled<Move> moves_;
   std::unique_ptr<LinkJournal<T>> links_;
+  size_t usage_bytes_;
+  std::unique_ptr<UsageJournal<T>> usage_;
 };
 
 }  // namespace sparsam

@@ -16,6 +16,9 @@ class RowSet {
     std::memcpy(bits_.data(), other.bits_.data(), bits_.size() * sizeof(uint64_t));
   }
 
+  // Hand the bits on, all of them erased again, to the next set of this size. `touched` bytes of them are resident.
+  void recycle(size_t touched) { bits_.recycle(touched); }
+
   bool contains(int32_t row) const { return bits_[size_t(row) / 64] >> (row % 64) & 1; }
 
   void insert(int32_t row) {

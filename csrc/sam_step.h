@@ -54,7 +54,8 @@ class TouchedRows {
   int count_ = 0;
 };
 
-// Pointers into one step of an interface vector: q, a (head by head), beta, alpha, gamma, and with links the modes.
+// Pointers into one step of an interface vector: q, a (head by head), beta, alpha, gamma, with links the modes, and with
+// usage the free gates.
 template <class T>
 struct InterfaceView {
   InterfaceView(T* at, const SamShape& s)
@@ -63,8 +64,9 @@ struct InterfaceView {
         strength(at + 2 * s.read_width()),
         write_gate(strength + s.heads),
         interpolation(write_gate + s.heads),
-        modes(interpolation + s.heads) {}
-  T *query, *write_word, *strength, *write_gate, *interpolation, *modes;
+        modes(interpolation + s.heads),
+        free_gates(modes + 3 * s.heads) {}
+  T *query, *write_word, *strength, *write_gate, *interpolation, *modes, *free_gates;
 };
 
 // Pointers into one step of a tape (`SamTape`), for one batch element.
@@ -79,6 +81,14 @@ struct StepTape {
   int32_t* unused;  // null when nobody asks; likewise the next two without links
   int32_t* content_rows;
   T* content_weights;
+  T* room;  // null with the ring
+};
+
+// What a row to write anew takes of alpha (1 - gamma): all of it, with the ring.
+template <class T>
+struct WholeRows {
+  T weight(const InterfaceView<T>& ask, int h) const { return ask.write_gate[h] * (1 - ask.interpolation[h]); }
+  T backward(const InterfaceView<T>&, int, T d) const { return d; }  // of that weight, over alpha (1 - gamma)
 };
 
 // Gradients with respect to a batch element's memory and links, while they are accumulated.
@@ -131,7 +141,8 @@ class SamStep {
       ask.strength[h] = before_softplus(ask.strength[h], d_strength);
     }
     journal.undo_ring(timeline.ring, step);
-    writes_backward(timeline, d_state.memory, ask, tape, d_weights, [](int32_t) { return T(0); });
+    timeline.ring.first(s_.heads, unused_.data());
+    writes_backward(d_state.memory, ask, tape, d_weights, WholeRows<T>{}, [](int32_t) { return T(0); });
     journal.undo_words(timeline.memory, step);
     end_backward(ask);
   }
@@ -144,7 +155,7 @@ class SamStep {
     timeline.ring.first(s_.heads, unused_.data());
     if (tape.unused) std::copy(unused_.begin(), unused_.end(), tape.unused);
     if (journal) journal->begin_step(timeline.memory);
-    write(timeline.memory, journal, ask, tape.previous_rows, tape.previous_weights);
+    write(timeline.memory, journal, ask, tape, WholeRows<T>{});
   }
 
   void search(Timeline<T>& timeline, int32_t* rows, T* scores) {
@@ -165,14 +176,13 @@ class SamStep {
     std::memset(d_add_.get(), 0, sizeof(T) * s_.heads * stride_);
   }
 
-  // Of all heads' writes; `more(row)` is what else a write weight there gets. The ring is undone already.
-  template <class More>
-  void writes_backward(Timeline<T>& timeline, RowGradientBuffer<T>& d_memory, const InterfaceView<T>& ask,
-                       const StepTape<T>& tape, T* d_weights, const More& more) {
-    timeline.ring.first(s_.heads, unused_.data());
+  // Of all heads' writes; `more(row)` is what else a write weight there gets. `unused_` are the rows erased.
+  template <class Fresh, class More>
+  void writes_backward(RowGradientBuffer<T>& d_memory, const InterfaceView<T>& ask, const StepTape<T>& tape,
+                       T* d_weights, const Fresh& fresh, const More& more) {
     for (int h = 0; h < s_.heads; ++h)
       write_backward(d_memory, h, ask, tape.previous_rows + h * s_.k, tape.previous_weights + h * s_.k,
-                     d_weights + h * s_.k, more);
+                     d_weights + h * s_.k, fresh, more);
     for (const int32_t row : unused_) d_memory.clear_row(row);  // what an erased word held makes no difference
   }
 
@@ -214,8 +224,11 @@ class SamStep {
   }
 
   // eq. lru_write_weights and sparse_write_suppl: every u_h is erased, then M += sum_h w^W_h a_h^T.
-  void write(Memory<T>& memory, Journal<T>* journal, const InterfaceView<T>& ask, const int32_t* previous_rows,
-             const T* previous_weights) {
+  template <class Fresh>
+  void write(Memory<T>& memory, Journal<T>* journal, const InterfaceView<T>& ask, const StepTape<T>& tape,
+             const Fresh& fresh) {
+    const int32_t* previous_rows = tape.previous_rows;
+    const T* previous_weights = tape.previous_weights;
     touched_.clear();
     auto note = [&](int32_t row, T weight) {
       if (!touched_.add(row, weight)) return;
@@ -226,7 +239,7 @@ class SamStep {
       const T keep = ask.write_gate[h] * ask.interpolation[h];
       for (int i = h * s_.k; i < (h + 1) * s_.k; ++i)
         if (previous_rows[i] >= 0) note(previous_rows[i], keep * previous_weights[i]);
-      note(unused_[h], ask.write_gate[h] * (1 - ask.interpolation[h]));
+      note(unused_[h], fresh.weight(ask, h));
     }
     for (const int32_t row : unused_) std::memset(memory.word(row), 0, sizeof(T) * stride_);
     for (int h = 0; h < s_.heads; ++h) {
@@ -234,7 +247,7 @@ class SamStep {
       for (int i = h * s_.k; i < (h + 1) * s_.k; ++i)
         if (previous_rows[i] >= 0)
           add_scaled(memory.word(previous_rows[i]), keep * previous_weights[i], add(h), stride_);
-      add_scaled(memory.word(unused_[h]), ask.write_gate[h] * (1 - ask.interpolation[h]), add(h), stride_);
+      add_scaled(memory.word(unused_[h]), fresh.weight(ask, h), add(h), stride_);
     }
     for (int i = 0; i < touched_.size(); ++i) {
       const T* word = memory.word(touched_.row(i));
@@ -336,9 +349,9 @@ class SamStep {
   }
 
   // Gradients of a_h and the gates of head h; `d_weights` (K) leaves as the gradient of the previous read weights.
-  template <class More>
+  template <class Fresh, class More>
   void write_backward(RowGradientBuffer<T>& d_memory, int h, const InterfaceView<T>& ask, const int32_t* rows,
-                      const T* weights, T* d_weights, const More& more) {
+                      const T* weights, T* d_weights, const Fresh& fresh, const More& more) {
     const T alpha = ask.write_gate[h], gamma = ask.interpolation[h];
     T* d_add = d_add_.get() + h * stride_;
     T d_alpha = 0, d_gamma = 0;
@@ -359,7 +372,7 @@ class SamStep {
       d_gamma += alpha * weights[i] * d;
       d_weights[i] = alpha * gamma * d;
     }
-    const T d = through(unused_[h], alpha * (1 - gamma));
+    const T d = fresh.backward(ask, h, through(unused_[h], fresh.weight(ask, h)));
     d_alpha += (1 - gamma) * d;
     d_gamma -= alpha * d;
     ask.write_gate[h] = d_alpha * alpha * (1 - alpha);

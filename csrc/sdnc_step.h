@@ -7,17 +7,33 @@
 #include <memory>
 #include <vector>
 
+#include "free_allocation.h"
 #include "link_backward.h"
 #include "link_update.h"
 #include "sam_step.h"
 
 namespace sparsam::SPARSAM_ISA {
 
+// What a row to write anew takes of alpha (1 - gamma) with usage: as much as it has room for.
+template <class T>
+struct FreeRows {
+  T weight(const InterfaceView<T>& ask, int h) const {
+    return ask.write_gate[h] * (1 - ask.interpolation[h]) * room[h];
+  }
+  T backward(const InterfaceView<T>& ask, int h, T d) const {
+    d_room[h] = ask.write_gate[h] * (1 - ask.interpolation[h]) * d;
+    return room[h] * d;
+  }
+  const T* room;
+  T* d_room;
+};
+
 template <class T>
 class SdncStep : public SamStep<T> {
  public:
   explicit SdncStep(const SamShape& shape)
       : SamStep<T>(shape),
+        allocation_(shape),
         update_(shape.rows, shape.k_links, shape.max_writes()),
         slots_(shape.rows),
         written_weights_(shape.max_writes()),
@@ -32,7 +48,10 @@ class SdncStep : public SamStep<T> {
 
   void forward(Timeline<T>& timeline, Journal<T>* journal, const StepTape<T>& tape, T* read) {
     const InterfaceView<T> ask(tape.interface, s_);
-    this->begin(timeline, journal, ask, tape);
+    if (s_.free_usage)
+      begin_free(timeline, journal, ask, tape);
+    else
+      this->begin(timeline, journal, ask, tape);
     average_writes();
     Links<T>& links = *timeline.links;
     update_(links, journal ? journal->links() : nullptr, touched_.size(), touched_.rows(), written_weights_.data());
@@ -43,7 +62,11 @@ class SdncStep : public SamStep<T> {
       mix(links, h, ask.modes + 3 * h, tape);
     }
     this->gather(timeline.memory, tape.read_rows, tape.read_weights, read);
-    this->touch(timeline.ring, journal, tape.read_rows, tape.read_weights);
+    if (s_.free_usage)
+      allocation_.fill(*timeline.usage, journal ? journal->usage() : nullptr, touched_.size(), touched_.rows(),
+                       written_weights_.data());
+    else
+      this->touch(timeline.ring, journal, tape.read_rows, tape.read_weights);
   }
 
   void backward(Timeline<T>& timeline, Journal<T>& journal, int64_t step, StateGradients<T>& d_state,
@@ -61,18 +84,18 @@ class SdncStep : public SamStep<T> {
                                  tape.content_weights + at, tape.scores + at, d_content_.data());
       ask.strength[h] = this->before_softplus(ask.strength[h], d_strength);
     }
-    journal.undo_ring(timeline.ring, step);
     journal.links()->undo(links, step);
-    if (d_state.links) {
-      collect_writes(timeline.ring, ask, tape);
-      (*links_backward_)(links, *journal.links(), step, *d_state.links, touched_.size(), touched_.rows(),
-                         written_weights_.data(), d_written_.data());
-      for (int i = 0; i < touched_.size(); ++i) slots_.set(touched_.row(i), i);
-      this->writes_backward(timeline, d_state.memory, ask, tape, d_weights,
-                            [&](int32_t row) { return d_written_[slots_.find(row)] / s_.heads; });
-      for (int i = 0; i < touched_.size(); ++i) slots_.clear(touched_.row(i));
+    if (s_.free_usage) {
+      journal.usage()->undo(*timeline.usage, step);
+      std::copy_n(tape.unused, s_.heads, unused_.data());
+      written_backward(links, *journal.links(), step, d_state, ask, tape, d_weights,
+                       FreeRows<T>{tape.room, allocation_.d_room()});
+      allocation_.backward(*timeline.usage, ask.free_gates, tape.previous_rows, tape.previous_weights, unused_.data(),
+                           d_weights);
     } else {
-      this->writes_backward(timeline, d_state.memory, ask, tape, d_weights, [](int32_t) { return T(0); });
+      journal.undo_ring(timeline.ring, step);
+      timeline.ring.first(s_.heads, unused_.data());
+      written_backward(links, *journal.links(), step, d_state, ask, tape, d_weights, WholeRows<T>{});
     }
     for (int i = 0; i < s_.reads(); ++i) d_weights[i] += d_previous_[i];
     journal.undo_words(timeline.memory, step);
@@ -83,6 +106,34 @@ class SdncStep : public SamStep<T> {
   using SamStep<T>::s_;
   using SamStep<T>::touched_;
   using SamStep<T>::unused_;
+
+  // As `begin`, the rows found by usage.
+  void begin_free(Timeline<T>& timeline, Journal<T>* journal, const InterfaceView<T>& ask, const StepTape<T>& tape) {
+    this->activate(ask);
+    this->load_words(ask);
+    if (journal) journal->begin_step(timeline.memory);
+    allocation_.allocate(*timeline.usage, journal ? journal->usage() : nullptr, ask.free_gates, tape.previous_rows,
+                         tape.previous_weights, unused_.data(), tape.room);
+    std::copy(unused_.begin(), unused_.end(), tape.unused);
+    this->write(timeline.memory, journal, ask, tape, FreeRows<T>{tape.room, nullptr});
+  }
+
+  // Of the links where they are differentiated, and of the writes. `unused_` are the rows erased.
+  template <class Fresh>
+  void written_backward(const Links<T>& links, const LinkJournal<T>& journal, int64_t step, StateGradients<T>& d_state,
+                        const InterfaceView<T>& ask, const StepTape<T>& tape, T* d_weights, const Fresh& fresh) {
+    if (d_state.links) {
+      collect_writes(ask, tape, fresh);
+      (*links_backward_)(links, journal, step, *d_state.links, touched_.size(), touched_.rows(),
+                         written_weights_.data(), d_written_.data());
+      for (int i = 0; i < touched_.size(); ++i) slots_.set(touched_.row(i), i);
+      this->writes_backward(d_state.memory, ask, tape, d_weights, fresh,
+                            [&](int32_t row) { return d_written_[slots_.find(row)] / s_.heads; });
+      for (int i = 0; i < touched_.size(); ++i) slots_.clear(touched_.row(i));
+    } else {
+      this->writes_backward(d_state.memory, ask, tape, d_weights, fresh, [](int32_t) { return T(0); });
+    }
+  }
 
   static void softmax(T* x) {
     const T top = std::max({x[0], x[1], x[2]});
@@ -97,14 +148,14 @@ class SdncStep : public SamStep<T> {
   }
 
   // The rows and weights that `write` wrote, again.
-  void collect_writes(const Ring& ring, const InterfaceView<T>& ask, const StepTape<T>& tape) {
-    ring.first(s_.heads, unused_.data());
+  template <class Fresh>
+  void collect_writes(const InterfaceView<T>& ask, const StepTape<T>& tape, const Fresh& fresh) {
     touched_.clear();
     for (int h = 0; h < s_.heads; ++h) {
       const T keep = ask.write_gate[h] * ask.interpolation[h];
       for (int i = h * s_.k; i < (h + 1) * s_.k; ++i)
         if (tape.previous_rows[i] >= 0) touched_.add(tape.previous_rows[i], keep * tape.previous_weights[i]);
-      touched_.add(unused_[h], ask.write_gate[h] * (1 - ask.interpolation[h]));
+      touched_.add(unused_[h], fresh.weight(ask, h));
     }
     average_writes();
   }
@@ -192,6 +243,7 @@ class SdncStep : public SamStep<T> {
   }
 
   static constexpr int kBackward = 0, kContent = 1, kForward = 2;
+  FreeAllocation<T> allocation_;
   LinkUpdate<T> update_;
   std::unique_ptr<LinkBackward<T>> links_backward_;
   RowSlots slots_;

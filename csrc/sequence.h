@@ -22,15 +22,18 @@ struct SamShape {
   double delta;
   int32_t k_links = 0;  // 0 for SAM, which has no links
   bool link_gradients = false;
+  bool free_usage = false;  // rows to write anew by usage with free gates, not by the ring
   std::shared_ptr<const IndexSettings> index = nullptr;  // null: exact search
 
   int32_t reads() const { return heads * k; }
   int32_t read_width() const { return heads * width; }
   int32_t joint() const { return hidden + read_width(); }                  // [h_t, r_t]
-  // q, a, beta, alpha, gamma, and with links the read modes
-  int32_t interface() const { return 2 * read_width() + (k_links > 0 ? 6 : 3) * heads; }
+  // q, a, beta, alpha, gamma, with links the read modes, with usage the free gates
+  int32_t interface() const { return 2 * read_width() + (k_links > 0 ? 6 : 3) * heads + (free_usage ? heads : 0); }
   int32_t max_writes() const { return heads * (k + 1); }
   int32_t max_touched() const { return heads * (2 * k + 1); }
+  int32_t max_moves() const { return free_usage ? 0 : max_touched(); }    // of the ring
+  int32_t max_changes() const { return free_usage ? max_touched() : 0; }  // of usage: rows freed, then rows written
 };
 
 // What the forward pass keeps, time first. Index 0 along T+1 is the incoming state.
@@ -43,9 +46,10 @@ struct SamTape {
   int32_t* read_rows;     // (T+1, B, R, K), -1 for none
   T* read_weights;        // (T+1, B, R, K)
   T* scores;              // (T, B, R, K): similarities of the rows found by content, which SAM reads
-  int32_t* unused;        // (T, B, R): the rows erased; null when nobody asks
+  int32_t* unused;        // (T, B, R): the rows erased; null when nobody asks and the ring can tell
   int32_t* content_rows;  // (T, B, R, K): with links, the rows found by content and c_h there; else null
   T* content_weights;
+  T* room;                // (T, B, R): with usage, 1 - u of the rows erased; else null
 };
 
 template <class T>
@@ -99,6 +103,9 @@ template <class T>
 struct SequenceKernels {
   void (*forward)(const SamForward<T>&, int threads);
   void (*backward)(SamBackward<T>&, int threads);
+  // C (rows x columns) = A B + bias; element (k, n) of B is b[k * row_stride + n * column_stride] (row_product.h).
+  void (*row_product)(const T* a, int64_t a_stride, const T* b, int row_stride, int column_stride, const T* bias,
+                      int64_t rows, int depth, int columns, T* c, int threads);
   // C (m x n) = A^T B over `depth` rows of A and B with the given strides (tall_product.h).
   void (*tall_product)(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t depth, int m, int n, T* c,
                        int threads);

@@ -11,6 +11,7 @@
 #include "sam_step.h"
 #include "sdnc_step.h"
 #include "sequence.h"
+#include "row_product.h"
 #include "small_gemm.h"
 #include "tall_product.h"
 
@@ -72,7 +73,8 @@ struct At {
             tape.scores + reads,
             tape.unused ? tape.unused + index(t, b) * s.heads : nullptr,
             tape.content_rows ? tape.content_rows + reads : nullptr,
-            tape.content_weights ? tape.content_weights + reads : nullptr};
+            tape.content_weights ? tape.content_weights + reads : nullptr,
+            tape.room ? tape.room + index(t, b) * s.heads : nullptr};
   }
 };
 
@@ -211,6 +213,6 @@ void backward(SamBackward<T>& f, int threads) {
 }
 
 template <class T>
-constexpr SequenceKernels<T> kKernels{&forward<T>, &backward<T>, &tall_product<T>};
+constexpr SequenceKernels<T> kKernels{&forward<T>, &backward<T>, &row_product<T>, &tall_product<T>};
 
 }  // namespace sparsam::SPARSAM_ISA

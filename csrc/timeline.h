@@ -16,9 +16,11 @@ namespace sparsam {
 
 template <class T>
 struct Timeline {
-  Timeline(int32_t rows, int32_t width, std::shared_ptr<const InitialWords<T>> initial, int32_t k_links = 0)
+  Timeline(int32_t rows, int32_t width, std::shared_ptr<const InitialWords<T>> initial, int32_t k_links = 0,
+           bool free_usage = false)
       : memory(rows, width, std::move(initial)), ring(rows) {
     if (k_links > 0) links = std::make_unique<Links<T>>(rows, k_links);
+    if (free_usage) usage = std::make_unique<UsageHeap<T>>(rows);
   }
   ~Timeline() {
     if (links) links->recycle(memory.written());
@@ -28,6 +30,7 @@ struct Timeline {
   Ring ring;
   std::unique_ptr<MemoryIndex<T>> index;  // null when the last search was exact
   std::unique_ptr<Links<T>> links;  // null for SAM
+  std::unique_ptr<UsageHeap<T>> usage;  // null where the ring says which words are written anew
   std::atomic_flag busy;  // set while a call works on the buffer
 };
 
@@ -83,10 +86,11 @@ class Version : public std::enable_shared_from_this<Version<T>> {
     Memory<T>& memory = timeline_->memory;
     Ring& ring = timeline_->ring;
     Links<T>* links = timeline_->links.get();
+    UsageHeap<T>* usage = timeline_->usage.get();
     if (undo_)
-      for (int64_t step = journal_->size(); step-- > 0;) journal_->undo(memory, ring, links, step);
+      for (int64_t step = journal_->size(); step-- > 0;) journal_->undo(memory, ring, links, usage, step);
     else
-      for (int64_t step = 0; step < journal_->size(); ++step) journal_->redo(memory, ring, links, step);
+      for (int64_t step = 0; step < journal_->size(); ++step) journal_->redo(memory, ring, links, usage, step);
     current.point_toward(this->shared_from_this(), std::move(journal_), !undo_);
     toward_ = nullptr;
     journal_ = nullptr;
@@ -98,13 +102,13 @@ class Version : public std::enable_shared_from_this<Version<T>> {
   bool undo_ = false;                    // undoing the journal leads from `toward_` here (else redoing does)
 };
 
-// A version of a new timeline with the same words, ring and links, at the cost of what was written and accessed.
+// A version of a new timeline with the same words, ring, links and usage, at the cost of what was written and accessed.
 template <class T>
 typename Version<T>::Pointer copied(Version<T>& version) {
   version.make_current();
   const Timeline<T>& from = version.timeline();
   auto to = std::make_shared<Timeline<T>>(from.memory.rows(), from.memory.width(), from.memory.initial(),
-                                          from.k_links());
+                                          from.k_links(), from.usage != nullptr);
   for (const int32_t row : from.memory.written()) {
     to->memory.mark_written(row);
     std::memcpy(to->memory.word(row), from.memory.word(row), sizeof(T) * from.memory.width());
@@ -112,6 +116,8 @@ typename Version<T>::Pointer copied(Version<T>& version) {
   }
   for (const int32_t row : from.ring.recency()) to->ring.move_to_back(row);
   if (from.links) copy_links(*from.links, *to->links, from.memory.written());
+  if (from.usage)
+    for (const auto& [usage, row] : from.usage->entries()) to->usage->set(row, usage);
   return std::make_shared<Version<T>>(std::move(to));
 }
 

@@ -1,4 +1,4 @@
-"""The compiled core (csrc/bindings.cpp). Its classes come in pairs, for float32 and float64."""
+"""The compiled core (csrc/bindings*.cpp). Its classes come in pairs, for float32 and float64."""
 
 from typing import Any
 

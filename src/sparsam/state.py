@@ -118,13 +118,15 @@ class DenseMemory:
     """The reference's memory: all N words of every batch element, and when each was last accessed.
 
     `last_access` holds the step (counted from 1) of a row's last access, 0 for none: the order of the paper's ring is
-    the order by (last_access, row), so the ring needs no links here.
+    the order by (last_access, row), so the ring needs no links here. A model that allocates by usage has `usage` and
+    leaves the ring alone.
     """
 
     words: Tensor  # M (B, N, W)
     last_access: Tensor  # (B, N) int64
     clock: Tensor  # (B,) int64, steps taken
     start: Tensor  # M_0, (N, W) or (B, N, W)
+    usage: Tensor | None = None  # u (B, N), of a model with free gates
 
     @property
     def shape(self) -> torch.Size:
@@ -134,11 +136,12 @@ class DenseMemory:
         return dataclasses.replace(self, words=self.words.detach())
 
     def clone(self) -> DenseMemory:
-        return DenseMemory(self.words.clone(), self.last_access.clone(), self.clock.clone(), self.start)
+        usage = None if self.usage is None else self.usage.clone()
+        return DenseMemory(self.words.clone(), self.last_access.clone(), self.clock.clone(), self.start, usage)
 
     def to(self, *args: Any, **kwargs: Any) -> DenseMemory:
-        fields = (self.words, self.last_access, self.clock, self.start)
-        return DenseMemory(*(converted(value, *args, **kwargs) for value in fields))
+        fields = (self.words, self.last_access, self.clock, self.start, self.usage)
+        return DenseMemory(*(None if value is None else converted(value, *args, **kwargs) for value in fields))
 
     def blend(self, mask: Tensor, other: DenseMemory) -> DenseMemory:
         return DenseMemory(
@@ -146,6 +149,7 @@ class DenseMemory:
             blended(mask, other.last_access, self.last_access),
             blended(mask, other.clock, self.clock),
             self.start,
+            None if self.usage is None else blended(mask, other.usage, self.usage),
         )
 
     def changed_rows(self, b: int) -> tuple[Tensor, Tensor]:

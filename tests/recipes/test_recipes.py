@@ -46,9 +46,27 @@ def test_the_papers_settings() -> None:
     assert sum("ntm" in name and "copy" in name for name in figure2.runs) == 3
     optimizers = {repr(config.optimizer) for config in figure2.runs.values()}
     assert len(optimizers) == 1  # the same for all models
+    assert all(config.threads == 1 for config in figure2.runs.values())
     figure3 = recipe("figure3")()
+    for task in ("recall", "copy", "sort"):
+        runs = [config for name, config in figure3.runs.items() if name.startswith(task)]
+        assert len({repr((config.optimizer, config.curriculum, config.task)) for config in runs}) == 1
     sizes = {config.model.name: config.model.memory_size for config in figure3.runs.values()}
     assert sizes == {"sam": 2_000_000, "ntm": 64, "dam": 64}
+
+
+def test_evaluation_asks_for_one_pair_whatever_training_asks_for() -> None:
+    for name in ("figure2", "figure3", "extrapolation"):
+        tasks = [config.task for config in recipe(name)().runs.values() if config.task.name == "recall"]
+        assert tasks and all(task.build().cues == 1 and task.build(for_training=True).cues > 1 for task in tasks)
+    (one,) = {repr(config.task) for config in recipe("figure2")(tasks=["recall-one-cue"]).runs.values()}
+    assert "cues" not in one
+
+
+def test_extrapolation_is_figure_3_up_to_its_highest_level() -> None:
+    longer = recipe("extrapolation")().runs["recall-sam-linear-0"]
+    figure3 = recipe("figure3")(max_level=10_000).runs["recall-sam-linear-0"]
+    assert longer.curriculum == figure3.curriculum and longer.optimizer == figure3.optimizer
 
 
 def test_a_wrong_name_suggests_the_right_one() -> None:

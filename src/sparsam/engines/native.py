@@ -44,7 +44,13 @@ def initial_state(model: Any, batch_size: int, initial_memory: Tensor | None) ->
     fields: dict[str, Any] = model.controller_start(batch_size)
     k_links = getattr(model, "k_links", 0)
     fields["memory"] = fresh_memory(
-        batch_size, model.memory_size, model.word_size, initial_memory, model.output.weight, k_links
+        batch_size,
+        model.memory_size,
+        model.word_size,
+        initial_memory,
+        model.output.weight,
+        k_links,
+        getattr(model, "allocation", "ring"),
     )
     if k_links:
         fields["links"] = NativeLinks()
@@ -57,7 +63,8 @@ def run(model: Any, x: Tensor, state: Any, lengths: Tensor | None, record: bool)
     """Run x (T, B, I) from `state`; in pieces where no gradient is asked for."""
     if not isinstance(state.memory, NativeMemory):
         raise ValueError("state: expected one of engine 'native', got one of engine 'reference'")
-    state.memory.check(model.memory_size, model.word_size, getattr(model, "k_links", 0))
+    allocation = getattr(model, "allocation", "ring")
+    state.memory.check(model.memory_size, model.word_size, getattr(model, "k_links", 0), allocation)
     steps, batch, _ = x.shape
     ends = torch.full((batch,), steps) if lengths is None else lengths
     if _needs_gradient(model, x, state):

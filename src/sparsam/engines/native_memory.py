@@ -77,7 +77,8 @@ def chosen(mask: Tensor, where_true: Tensor | None, where_false: Tensor | None) 
 class NativeMemory:
     """Versions of the memories of a batch, None for one that no call has touched yet.
 
-    A version holds words and ring, and the links too where the model has them (`k_links` > 0).
+    A version holds words and ring, and the links too where the model has them (`k_links` > 0); with `allocation`
+    "free" it holds usage, and the ring is left alone.
     """
 
     engine = "native"
@@ -91,15 +92,17 @@ class NativeMemory:
         initial: Tensor | None,
         bases: list[Any],
         k_links: int = 0,
+        allocation: str = "ring",
     ) -> None:
-        self.rows, self.width, self.dtype, self.k_links = rows, width, dtype, k_links
+        self.rows, self.width, self.dtype, self.k_links, self.allocation = rows, width, dtype, k_links, allocation
         self.versions = versions
         self.initial = initial  # the user's M_0, (N, W) or (B, N, W)
         self.bases = bases  # M_0 as the core holds it, one per batch element, None when blank
         self.link: Tensor | None = None
 
     def _replaced(self, versions: list[Any], link: Tensor | None) -> NativeMemory:
-        memory = NativeMemory(self.rows, self.width, self.dtype, versions, self.initial, self.bases, self.k_links)
+        sizes = (self.rows, self.width, self.dtype)
+        memory = NativeMemory(*sizes, versions, self.initial, self.bases, self.k_links, self.allocation)
         memory.link = link
         return memory
 
@@ -107,10 +110,12 @@ class NativeMemory:
     def _suffix(self) -> str:
         return "32" if self.dtype == torch.float32 else "64"
 
-    def check(self, rows: int, width: int, k_links: int = 0) -> None:
-        """Refuse a memory of another model's size."""
+    def check(self, rows: int, width: int, k_links: int = 0, allocation: str = "ring") -> None:
+        """Refuse a memory of another model's size or allocation."""
         if self.k_links != k_links:
             raise ValueError(f"state: expected links with K_L = {k_links}, got K_L = {self.k_links}")
+        if self.allocation != allocation:
+            raise ValueError(f"state: expected one of allocation={allocation!r}, got one of {self.allocation!r}")
         if (self.rows, self.width) != (rows, width):
             raise ValueError(f"state: expected a memory (N, W) = ({rows}, {width}), got ({self.rows}, {self.width})")
 
@@ -118,7 +123,7 @@ class NativeMemory:
         """A version for every batch element; blank ones are made anew at each call, so a fresh state is reusable."""
         fresh = getattr(_native, f"Version{self._suffix}").fresh
         return [
-            fresh(self.rows, self.width, base, self.k_links) if v is None else v
+            fresh(self.rows, self.width, base, self.k_links, self.allocation == "free") if v is None else v
             for v, base in zip(self.versions, self.bases)
         ]
 
@@ -172,6 +177,14 @@ class NativeMemory:
         ids, columns, weights = version.link_rows()
         return torch.from_numpy(ids), torch.from_numpy(columns), torch.from_numpy(weights)
 
+    def usage_rows(self, b: int) -> tuple[Tensor, Tensor]:
+        """Rows of element b of usage above 0, ascending, and their usage; of a memory with allocation "free"."""
+        version = self.versions[b]
+        if version is None:
+            return torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=self.dtype)
+        rows, values = version.usage_rows()
+        return torch.from_numpy(rows), torch.from_numpy(values)
+
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """This memory where nothing changes; on another device or in another dtype, all its words (`DenseMemory`)."""
         device, dtype = torch._C._nn._parse_to(*args, **kwargs)[:2]
@@ -188,14 +201,20 @@ class NativeMemory:
     def _converted(self, dtype: torch.dtype) -> NativeMemory:
         initial = None if self.initial is None else self.initial.detach().to(dtype)
         blank = torch.zeros((), dtype=dtype)
-        memory = fresh_memory(len(self.versions), self.rows, self.width, initial, blank, self.k_links)
+        shape = (len(self.versions), self.rows, self.width)
+        memory = fresh_memory(*shape, initial, blank, self.k_links, self.allocation)
         memory._restore(self._parts(), dtype)
         return memory
 
     def _parts(self) -> list[tuple[Any, ...]]:
-        """Per batch element what a version consists of: rows and words, recency, and rows of links."""
+        """Per batch element what a version consists of: rows and words, recency, rows of links, and usage."""
         return [
-            (*self._written(b), self._recency(b), *(self.link_rows(b) if self.k_links else ()))
+            (
+                *self._written(b),
+                self._recency(b),
+                *(self.link_rows(b) if self.k_links else ()),
+                *(self.usage_rows(b) if self.allocation == "free" else ()),
+            )
             for b in range(len(self.versions))
         ]
 
@@ -218,6 +237,7 @@ class NativeMemory:
             "width": self.width,
             "dtype": self.dtype,
             "k_links": self.k_links,
+            "allocation": self.allocation,
             "initial": None if self.initial is None else self.initial.detach(),
             "parts": self._parts(),
         }
@@ -225,33 +245,50 @@ class NativeMemory:
     def __setstate__(self, saved: dict[str, Any]) -> None:
         blank = torch.zeros((), dtype=saved["dtype"])
         made = fresh_memory(
-            len(saved["parts"]), saved["rows"], saved["width"], saved["initial"], blank, saved["k_links"]
+            len(saved["parts"]),
+            saved["rows"],
+            saved["width"],
+            saved["initial"],
+            blank,
+            saved["k_links"],
+            saved.get("allocation", "ring"),
         )
         self.__dict__.update(made.__dict__)
         self._restore(saved["parts"], saved["dtype"])
 
     def _restore(self, parts: list[tuple[Any, ...]], dtype: torch.dtype) -> None:
         make = getattr(_native, f"Version{self._suffix}").restored
-        for b, (rows, words, recency, *links) in enumerate(parts):
+        sizes = (self.rows, self.width)
+        kinds = (self.k_links, self.allocation == "free")
+        for b, (rows, words, recency, *more) in enumerate(parts):
             if not len(rows) and not len(recency):
                 continue
             words = words.to(dtype).contiguous()
-            version = make(self.rows, self.width, self.bases[b], rows.contiguous(), words, list(recency), self.k_links)
-            if links:
-                ids, columns, weights = links
+            version = make(*sizes, self.bases[b], rows.contiguous(), words, list(recency), *kinds)
+            if self.k_links:
+                ids, columns, weights = more[:3]
                 version.restore_links(ids.contiguous(), columns.contiguous(), weights.to(dtype).contiguous())
+            if self.allocation == "free":
+                used, usage = more[3:]
+                version.restore_usage(used.contiguous(), usage.to(dtype).contiguous())
             self.versions[b] = version
 
 
 def fresh_memory(
-    batch: int, rows: int, width: int, initial: Tensor | None, like: Tensor, k_links: int = 0
+    batch: int,
+    rows: int,
+    width: int,
+    initial: Tensor | None,
+    like: Tensor,
+    k_links: int = 0,
+    allocation: str = "ring",
 ) -> NativeMemory:
     """What a sequence starts from: nothing is allocated until a call touches it."""
     bases: list[Any] = [None] * batch
     if initial is not None:
         made = initial_words(initial)
         bases = made * batch if initial.dim() == 2 else made
-    memory = NativeMemory(rows, width, like.dtype, [None] * batch, initial, bases, k_links)
+    memory = NativeMemory(rows, width, like.dtype, [None] * batch, initial, bases, k_links, allocation)
     if initial is not None and initial.requires_grad and torch.is_grad_enabled():
         memory.link = _Begin.apply(initial, batch, initial.is_leaf)
     return memory

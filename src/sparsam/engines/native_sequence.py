@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from sparsam.engines import products
 from sparsam.engines.core import native as _native
 from sparsam.engines.native_index import core_settings
 from sparsam.engines.native_memory import sparse_rows, stand_in
@@ -53,14 +54,14 @@ class Sequence(torch.autograd.Function):
         steps, batch, inputs = x.shape
         width_h, width_r, reads = model.hidden_size, model.read_size, (model.num_heads, model.k)
         x = x.detach()
-        k_links = getattr(model, "k_links", 0)
+        k_links, free = getattr(model, "k_links", 0), getattr(model, "allocation", "ring") == "free"
         asked, joined, read_count = w_interface.shape[0], width_h + width_r, model.num_heads * model.k
         kept = steps * (4 * width_h + asked) + (steps + 1) * (width_h + joined) + (4 * steps + 2) * read_count
-        buffer = TapeBuffer(kept * batch, 7, dtype)
+        kept += steps * model.num_heads if free else 0
+        buffer = TapeBuffer(kept * batch, 8, dtype)
         gates = buffer.carve(steps, batch, 4 * width_h)  # input part and biases now, activated in place by the core
-        torch.addmm(
-            b_ih + b_hh, x.reshape(steps * batch, inputs), w_ih[:, :inputs].t(), out=gates.view(steps * batch, -1)
-        )
+        flat_x = x.reshape(steps * batch, inputs)
+        products.linear(flat_x, w_ih[:, :inputs], b_ih + b_hh, out=gates.view(steps * batch, -1))
         recurrent = torch.cat([w_hh, w_ih[:, inputs:]], dim=1)
         cells = buffer.carve(steps + 1, batch, width_h)
         joint = buffer.carve(steps + 1, batch, joined)  # [h_t, r_t]; joint[0] is the incoming state
@@ -68,7 +69,8 @@ class Sequence(torch.autograd.Function):
         rows = torch.empty(steps + 1, batch, *reads, dtype=torch.int32)
         weights = buffer.carve(steps + 1, batch, *reads)
         scores = buffer.carve(steps, batch, *reads)
-        unused = torch.empty(steps, batch, model.num_heads, dtype=torch.int32) if call.record else None
+        unused = torch.empty(steps, batch, model.num_heads, dtype=torch.int32) if call.record or free else None
+        room = buffer.carve(steps, batch, model.num_heads) if free else None
         cells[0] = cell
         joint[0, :, :width_h] = hidden
         joint[0, :, width_h:] = read.flatten(1)
@@ -77,7 +79,9 @@ class Sequence(torch.autograd.Function):
         tape_class = _native.Tape32 if dtype == torch.float32 else _native.Tape64
         content_rows = torch.empty(steps, batch, *reads, dtype=torch.int32) if k_links else None
         content_weights = buffer.carve(steps, batch, *reads) if k_links else None
-        tape = tape_class(gates, cells, joint, interface, rows, weights, scores, unused, content_rows, content_weights)
+        asked_for = (unused, content_rows, content_weights, room)
+        kept_parts = (gates, cells, joint, interface, rows, weights, scores, *asked_for)
+        tape = tape_class(*map(products.array, kept_parts))
         link_gradients = k_links > 0 and model.link_gradients
         shape = _native.SamShape(
             steps,
@@ -91,15 +95,16 @@ class Sequence(torch.autograd.Function):
             model.delta,
             k_links,
             link_gradients,
+            free,
         )
         shape.index = core_settings(model.index)
         lengths = call.ends.tolist()
         differentiable = any(ctx.needs_input_grad)
         recorded = _native.forward(
             shape,
-            recurrent,
-            w_interface.detach(),
-            b_interface.detach(),
+            recurrent.numpy(),
+            products.array(w_interface),
+            products.array(b_interface),
             lengths,
             tape,
             call.state.memory.materialised(),
@@ -107,23 +112,22 @@ class Sequence(torch.autograd.Function):
             torch.get_num_threads(),
         )
         call.after = recorded.after
-        y = F.linear(joint[1:], w_output, b_output)
+        y = products.linear(joint[1:].view(steps * batch, -1), w_output, b_output).view(steps, batch, -1)
         padded = min(lengths) < steps
         if padded:
             y[torch.arange(steps)[:, None] >= call.ends] = 0
         final = _final_step(lengths, steps, batch)
         last_rows = rows[final].to(torch.int64)
         last_joint, last_cell, last_weights = joint[final], cells[final], weights[final]
-        if unused is not None:
-            call.accesses = _accesses(call.begin, lengths, rows, weights, interface, unused, model)
+        if call.record and unused is not None:
+            call.accesses = _accesses(call.begin, lengths, rows, weights, interface, unused, room, model)
         ctx.mark_non_differentiable(last_rows)
         after_link = after_graph = None
         if differentiable:
             ctx.save_for_backward(x, w_ih, w_interface, w_output)
             ctx.held = (recorded, tape, gates, cells, joint, interface, rows, weights, scores)
-            ctx.held += (content_rows, content_weights, recurrent, buffer)
-            parts = (gates, cells, joint, interface, rows, weights, scores, content_rows, content_weights)
-            ctx.kept_bytes = sum(part.nbytes for part in parts if part is not None) + recorded.bytes
+            ctx.held += (*asked_for, recurrent, buffer)
+            ctx.kept_bytes = sum(part.nbytes for part in kept_parts if part is not None) + recorded.bytes
             ctx.lengths, ctx.has_link = lengths, link is not None
             ctx.memory_shape = (batch, model.memory_size, model.word_size)
             # Stands for the memory in the graph: no storage of its own, and a sparse gradient.
@@ -165,7 +169,7 @@ class Sequence(torch.autograd.Function):
                 "the native engine takes the memory back during a backward pass, so it runs once per forward pass; "
                 "call the model again (retain_graph=True does not help), or use engine='reference'"
             )
-        recorded, tape, gates, cells, joint, interface, _rows, weights, _scores, *_content, recurrent, buffer = ctx.held
+        recorded, tape, gates, cells, joint, interface, _rows, weights, _scores, *_asked, recurrent, buffer = ctx.held
         x, w_ih, w_interface, w_output = ctx.saved_tensors
         ctx.held = None
         steps, batch, inputs = x.shape
@@ -178,8 +182,8 @@ class Sequence(torch.autograd.Function):
             if min(ctx.lengths) < steps:
                 d_y = d_y.masked_fill((torch.arange(steps)[:, None] >= torch.tensor(ctx.lengths))[..., None], 0)
             flat_y = d_y.reshape(steps * batch, -1)
-            d_joint = (flat_y @ w_output).view(steps, batch, -1)
-            d_w_output = flat_y.t() @ states.reshape(steps * batch, -1)
+            d_joint = products.linear_back(flat_y, w_output)
+            d_w_output = products.tall(flat_y, states.view(steps * batch, -1))
             d_b_output = flat_y.sum(0)
         d_state = x.new_zeros(batch, states.shape[-1])
         if d_hidden is not None:
@@ -192,25 +196,21 @@ class Sequence(torch.autograd.Function):
         link_at, link_values = _parts(d_graph)
         at, words, links_at, links_values = _native.backward(
             recorded,
-            recurrent,
-            w_interface.detach(),
+            recurrent.numpy(),
+            products.array(w_interface),
             tape,
-            d_joint,
-            d_state,
-            d_state_cell,
-            d_state_weights,
-            memory_at,
-            memory_words,
-            link_at,
-            link_values,
+            *map(products.array, (d_joint, d_state, d_state_cell, d_state_weights)),
+            *map(products.array, (memory_at, memory_words, link_at, link_values)),
             torch.get_num_threads(),
         )
         # gates and interface now hold gradients: weight gradients are one product each over all steps.
         d_gates = gates.view(steps * batch, -1)
         d_interface = interface.view(steps * batch, -1)
-        d_recurrent = _tall_product(d_gates, joint[:-1].view(steps * batch, -1))
-        d_w_ih = torch.cat([_tall_product(d_gates, x.reshape(steps * batch, -1)), d_recurrent[:, width_h:]], dim=1)
-        d_bias = d_gates.sum(0)
+        d_recurrent = products.tall(d_gates, joint[:-1].view(steps * batch, -1))
+        flat_x = F.pad(x.reshape(steps * batch, inputs), (0, 1), value=1.0)  # with a 1, whose weights are the biases
+        d_input = products.tall(d_gates, flat_x)
+        d_w_ih = torch.cat([d_input[:, :inputs], d_recurrent[:, width_h:]], dim=1)
+        d_bias = d_input[:, inputs]
         d_x = (d_gates @ w_ih[:, :inputs]).view(steps, batch, -1) if ctx.needs_input_grad[1] else None
         d_memory = None
         if ctx.has_link and ctx.needs_input_grad[14]:
@@ -218,7 +218,7 @@ class Sequence(torch.autograd.Function):
         d_links = None
         if ctx.needs_input_grad[15]:
             d_links = sparse_rows(torch.from_numpy(links_at), torch.from_numpy(links_values), ctx.links_shape)
-        d_w_interface = _tall_product(d_interface, states.view(steps * batch, -1)[:, :width_h])
+        d_w_interface = products.tall(d_interface, states.view(steps * batch, -1)[:, :width_h])
         d_b_interface = d_interface.sum(0)
         buffer.release()
         return (
@@ -249,13 +249,6 @@ def _parts(gradient: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
     return gradient.indices().contiguous(), gradient.values().contiguous()
 
 
-def _tall_product(a: Tensor, b: Tensor) -> Tensor:
-    """a^T b over all steps at once."""
-    out = a.new_empty(a.shape[1], b.shape[1])
-    _native.tall_product(a, b, out, torch.get_num_threads())
-    return out
-
-
 def _final_step(lengths: list[int], steps: int, batch: int) -> Any:
     """Index of each element's last state in tensors of shape (T+1, B, ...)."""
     return steps if min(lengths) == steps else (torch.tensor(lengths), torch.arange(batch))
@@ -268,6 +261,7 @@ def _accesses(
     weights: Tensor,
     interface: Tensor,
     unused: Tensor,
+    room: Tensor | None,
     model: Any,
 ) -> list[Access]:
     """What was written (eq. lru_write_weights) and read, from the tape."""
@@ -275,7 +269,8 @@ def _accesses(
     gates = interface[..., 2 * model.read_size :]
     alpha, gamma = gates[..., heads : 2 * heads], gates[..., 2 * heads : 3 * heads]
     write_rows = torch.cat([rows[:-1], unused[..., None]], dim=-1)
-    write_weights = torch.cat([(alpha * gamma)[..., None] * weights[:-1], (alpha * (1 - gamma))[..., None]], dim=-1)
+    fresh = alpha * (1 - gamma) if room is None else alpha * (1 - gamma) * room
+    write_weights = torch.cat([(alpha * gamma)[..., None] * weights[:-1], fresh[..., None]], dim=-1)
     past = torch.arange(rows.shape[0] - 1)[:, None] >= torch.tensor(lengths)
     read_rows = rows[1:].masked_fill(past[..., None, None], -1)
     write_rows = write_rows.masked_fill(past[..., None, None], -1)

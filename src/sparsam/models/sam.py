@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sparsam import checks, indexes
 from sparsam.models.base import MemoryModel
-from sparsam.reference import ring
+from sparsam.reference import free_usage, ring
 from sparsam.reference.access import READ, WRITE, Access
 from sparsam.reference.addressing import SIMILARITIES, content_weights, gather_words, most_similar, weighted_sum
 from sparsam.reference.interface import Interface, interface_size, split_interface
@@ -130,22 +130,40 @@ class SAM(MemoryModel):
         hidden, cell = self.control(x, state)
         ask = split_interface(self.interface(hidden), self.num_heads, self.word_size)
         memory = state.memory
-        unused = ring.least_recently_accessed(memory.last_access, self.num_heads)
+        unused, usage = self.reference_unused(ask, state)
+        room = None if usage is None else free_usage.room(usage, unused)
         write_rows, w_write = write_weights(
-            ask.write_gate, ask.interpolation, state.read_rows, state.read_weights, unused
+            ask.write_gate, ask.interpolation, state.read_rows, state.read_weights, unused, room
         )
         words = sparse_write(memory.words, unused, write_rows, w_write, ask.write_word)
         read_rows, w_read, read, more = self.reference_read(ask, words, state, write_rows, w_write)
-        used = ring.summed_weights(write_rows, w_write, self.memory_size) + ring.summed_weights(
-            read_rows, w_read, self.memory_size
-        )
-        last_access, clock = ring.touch(memory.last_access, memory.clock, used > self.delta)
+        accessed = self.reference_accessed(memory, usage, write_rows, w_write, read_rows, w_read)
         y = self.answer(hidden, read)
-        memory = type(memory)(words, last_access, clock, memory.start)
+        memory = dataclasses.replace(memory, words=words, **accessed)
         after = dataclasses.replace(
             state, hidden=hidden, cell=cell, read=read, read_rows=read_rows, read_weights=w_read, memory=memory, **more
         )
         return y, after, [Access(WRITE, 0, write_rows, w_write), Access(READ, 0, read_rows, w_read)]
+
+    def reference_unused(self, ask: Interface, state: Any) -> tuple[Tensor, Tensor | None]:
+        """Step 2: the rows u (B, R) to write anew, and the usage (B, N) that limits how much; None for no limit."""
+        return ring.least_recently_accessed(state.memory.last_access, self.num_heads), None
+
+    def reference_accessed(
+        self,
+        memory: Any,
+        usage: Tensor | None,
+        write_rows: Tensor,
+        w_write: Tensor,
+        read_rows: Tensor,
+        w_read: Tensor,
+    ) -> dict[str, Tensor]:
+        """Step 6: the fields of the memory that say which rows come next, after this step's accesses."""
+        used = ring.summed_weights(write_rows, w_write, self.memory_size) + ring.summed_weights(
+            read_rows, w_read, self.memory_size
+        )
+        last_access, clock = ring.touch(memory.last_access, memory.clock, used > self.delta)
+        return {"last_access": last_access, "clock": clock}
 
     def reference_read(
         self, ask: Interface, words: Tensor, state: Any, write_rows: Tensor, write_weights: Tensor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
@@ -10,11 +10,15 @@ from torch import Tensor
 
 from sparsam import checks
 from sparsam.models.sam import SAM
+from sparsam.reference import free_usage
 from sparsam.reference.addressing import gather_words, weighted_sum
 from sparsam.reference.interface import Interface
 from sparsam.reference.links import averaged_writes, follow_sparse_links, largest_rows, no_links, update_links
 from sparsam.reference.temporal import mix_modes
+from sparsam.reference.usage import least_used
 from sparsam.state import State, dense_memory
+
+ALLOCATIONS = ("ring", "free")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +40,17 @@ class SDNC(SAM):
     rule), and a head reads w^R = pi_b b + pi_c c + pi_f f, of which the K largest entries are kept, not renormalised.
     Rows of the interface: SAM's, then the read modes (3R, head by head backward, content, forward; a softmax).
 
+    With `allocation="free"` usage decides which words are written anew instead of the ring (see
+    `sparsam.reference.free_usage`), as in the DNC: a step frees u(i) <- u(i) prod_h (1 - f_h w^R_{t-1,h}(i)), writes
+    w^W_h = alpha_h (gamma_h w^R_{t-1,h} + (1 - gamma_h) (1 - u(u_h)) 1[u_h]) to the R rows u_h of least usage, and ends
+    with u <- u + w - u w. The interface then has the free gates f (R, sigmoid) after the read modes, and `delta` is of
+    no account.
+
     Args:
         k_links: K_L, the entries kept in each row of N and P and in p.
         link_gradients: whether N, P and p are differentiated. They are constants by default, as in the paper; the
             previous read weights get their share of the gradient through f and b either way.
+        allocation: "ring", the paper's least recently accessed words, or "free", the least used ones.
         The others are those of `SAM`.
     """
 
@@ -65,8 +76,10 @@ class SDNC(SAM):
         masked: bool = False,
         layer_norm: bool = False,
         bypass_dropout: float = 0.0,
+        allocation: str = "ring",
     ) -> None:
         checks.positive_int("num_heads", num_heads)
+        checks.one_of("allocation", allocation, ALLOCATIONS)
         super().__init__(
             input_size,
             output_size,
@@ -83,10 +96,11 @@ class SDNC(SAM):
             masked,
             layer_norm,
             bypass_dropout,
-            _extra_interface=3 * num_heads,
+            _extra_interface=(4 if allocation == "free" else 3) * num_heads,
         )
         self.k_links = checks.positive_int("k_links", k_links)
         self.link_gradients = bool(link_gradients)
+        self.allocation = allocation
 
     def state_shapes(self) -> dict[str, tuple[int, ...]]:
         return {**super().state_shapes(), "links": (self.memory_size, self.memory_size)}
@@ -94,10 +108,36 @@ class SDNC(SAM):
     def reference_state(self, batch_size: int, initial_memory: Tensor | None) -> State:
         like = self.output.weight
         memory = dense_memory(batch_size, self.memory_size, self.word_size, initial_memory, like)
+        if self.allocation == "free":
+            memory = replace(memory, usage=like.new_zeros(batch_size, self.memory_size))
         links = no_links(batch_size, self.memory_size, like)
         fields = self.controller_start(batch_size)
         start = SDNCState(**fields, memory=memory, links=links)
         return SDNCState(**fields, memory=memory, links=links, start=start)
+
+    def reference_unused(self, ask: Interface, state: SDNCState) -> tuple[Tensor, Tensor | None]:
+        """The ring's rows, or those of least usage once words are freed."""
+        if (state.memory.usage is not None) != (self.allocation == "free"):
+            raise ValueError(f"state: expected one of allocation={self.allocation!r}, got one of the other")
+        if self.allocation == "ring":
+            return super().reference_unused(ask, state)
+        gates = torch.sigmoid(ask.rest[:, 3 * self.num_heads : 4 * self.num_heads])
+        usage = free_usage.freed(state.memory.usage, gates, state.read_rows, state.read_weights)
+        return least_used(usage.detach(), self.num_heads), usage
+
+    def reference_accessed(
+        self,
+        memory: Any,
+        usage: Tensor | None,
+        write_rows: Tensor,
+        w_write: Tensor,
+        read_rows: Tensor,
+        w_read: Tensor,
+    ) -> dict[str, Tensor]:
+        """The ring, or the usage of the rows written."""
+        if usage is None:
+            return super().reference_accessed(memory, usage, write_rows, w_write, read_rows, w_read)
+        return {"usage": free_usage.filled(usage, averaged_writes(write_rows, w_write, self.memory_size))}
 
     def reference_read(
         self, ask: Interface, words: Tensor, state: SDNCState, write_rows: Tensor, write_weights: Tensor
@@ -118,4 +158,7 @@ class SDNC(SAM):
         return rows, weights, read, {"links": links}
 
     def extra_repr(self) -> str:
-        return f"k_links={self.k_links}, link_gradients={self.link_gradients}, " + super().extra_repr()
+        return (
+            f"k_links={self.k_links}, link_gradients={self.link_gradients}, allocation={self.allocation!r}, "
+            + super().extra_repr()
+        )

@@ -77,7 +77,7 @@ def babi(
                 seed=seed,
                 model=MODELS[model],
                 task=TASK,
-                optimizer=OptimizerConfig("adam", learning_rate=2e-3, warmup=200, clip=1.0),
+                optimizer=OptimizerConfig("adam", learning_rate=5e-4, warmup=200, clip=1.0),
                 batch_size=16,
                 steps=steps,
                 seconds=budget,

@@ -17,7 +17,7 @@ from sparsam.training.config import CurriculumConfig, ModelConfig, OptimizerConf
 LABELS = 500
 THRESHOLD = 1.2  # nats a step: the floor of 0.62 and as much again
 SIZES = (10, 25, 50, 100, 200, 350, 500)
-TASK = TaskConfig("omniglot", {"labels": LABELS, "evaluation_size": 50, "evaluation_episodes": 16})
+TASK = TaskConfig("omniglot", {"labels": LABELS, "scale": 12.0, "evaluation_size": 50, "evaluation_episodes": 16})
 _SIZES: dict[str, Any] = {"hidden_size": 200, "word_size": 64, "num_heads": 4}
 MODELS = {
     "lstm": ModelConfig("lstm", hidden_size=400),
@@ -47,7 +47,7 @@ def omniglot(
                 seed=seed,
                 model=MODELS[model],
                 task=TASK,
-                optimizer=OptimizerConfig("adam", learning_rate=3e-4, clip=1.0),
+                optimizer=OptimizerConfig("adam", learning_rate=1e-3, warmup=50, clip=1.0),
                 curriculum=CurriculumConfig(start=4, threshold=THRESHOLD, patience=100, max_level=max_level),
                 batch_size=16,
                 steps=steps,

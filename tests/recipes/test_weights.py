@@ -1,0 +1,35 @@
+"""The trained weights in weights/ reach the numbers that docs/results.md gives for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sparsam.training.evaluate import evaluate
+from sparsam.training.saved import load_model
+from sparsam.training.seeds import MinibatchSeeds
+
+pytest.importorskip("safetensors", reason="weights are read with the train extra")
+
+WEIGHTS = Path(__file__).parents[2] / "weights"
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "stated", "tolerance"),
+    [
+        ("copy-sam", None, 0.002, 0.05),
+        ("recall-sam", None, 0.018, 0.08),
+        ("sort-sam", None, 2.13, 0.5),
+        ("recall-curriculum-sam", 1_000, 0.0, 0.1),
+    ],
+)
+def test_reach_their_number(name: str, size: int | None, stated: float, tolerance: float) -> None:
+    model, task, _ = load_model(WEIGHTS / f"{name}.safetensors")
+    errors = evaluate(model, task, MinibatchSeeds(100), 16, 32 if size is None else 4, size=size)
+    assert errors["bits_per_sequence"] == pytest.approx(stated, abs=tolerance)
+
+
+def test_are_few_and_small() -> None:
+    files = list(WEIGHTS.iterdir())
+    assert len(files) == 4 and all(file.stat().st_size < 600_000 for file in files)
