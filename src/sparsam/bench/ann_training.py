@@ -1,6 +1,6 @@
 """What an approximate index does to training: error reached, and recall along the sequences, beside exact search.
 
-    python -m sparsam.bench.ann_training [steps] [out.json]
+    python -m sparsam.bench.ann_training [out.json]
 
 SAM learns to copy and to recall, with each index from the same seeds. Recall is that of the true K rows, and of the
 most similar one, over test sequences of the largest training size: once early in training, when words crowd, and once
@@ -26,6 +26,7 @@ TASKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # settings of the t
     "copy": ({"min_size": 1, "max_size": 10}, {}),
     "recall": ({"paired": True, "min_size": 1, "max_size": 6}, {"cues": 6}),
 }
+STEPS = {"copy": 4000, "recall": 15_000}
 BATCH, MEMORY, POINTS = 16, 1024, 40
 
 
@@ -35,9 +36,7 @@ def train(name: str, index: str, seed: int, steps: int) -> dict[str, Any]:
     train_task, test_task = tasks.build(name, **settings, **extra), tasks.build(name, **settings)
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
-    model = sparsam.SAM(
-        train_task.input_size, train_task.output_size, memory_size=MEMORY, index=index, engine="native"
-    )
+    model = sparsam.SAM(train_task.input_size, train_task.output_size, memory_size=MEMORY, index=index, engine="native")
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     losses, recalls, total = [], [], 0.0
     every = max(1, steps // POINTS)
@@ -76,7 +75,7 @@ def recall_on(model: sparsam.SAM, task: Any) -> tuple[float, float]:
     return recall_along(model, batch.inputs)
 
 
-def main(steps: int = 4000, out: str | None = None) -> None:
+def main(out: str | None = None) -> None:
     torch.set_num_threads(1)
     rows = []
     print("| task | index | seed | last loss | bits wrong per sequence | recall of K (first), early | late |")
@@ -84,7 +83,7 @@ def main(steps: int = 4000, out: str | None = None) -> None:
     for name in TASKS:
         for seed in SEEDS:
             for index in INDEXES:
-                row = train(name, index, seed, steps)
+                row = train(name, index, seed, STEPS[name])
                 rows.append(row)
                 early, late = ("{:.3f} ({:.3f})".format(*row[when]) for when in ("recall early", "recall late"))
                 print(
@@ -92,8 +91,8 @@ def main(steps: int = 4000, out: str | None = None) -> None:
                     flush=True,
                 )
                 if out is not None:
-                    Path(out).write_text(json.dumps({"steps": steps, "runs": rows}, indent=1) + "\n")
+                    Path(out).write_text(json.dumps({"steps": STEPS, "runs": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 4000, sys.argv[2] if len(sys.argv) > 2 else None)
+    main(sys.argv[1] if len(sys.argv) > 1 else None)
