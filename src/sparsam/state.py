@@ -140,8 +140,9 @@ class DenseMemory:
         return DenseMemory(self.words.clone(), self.last_access.clone(), self.clock.clone(), self.start, usage)
 
     def to(self, *args: Any, **kwargs: Any) -> DenseMemory:
-        fields = (self.words, self.last_access, self.clock, self.start, self.usage)
-        return DenseMemory(*(None if value is None else converted(value, *args, **kwargs) for value in fields))
+        fields = (self.words, self.last_access, self.clock, self.start)
+        usage = None if self.usage is None else converted(self.usage, *args, **kwargs)
+        return DenseMemory(*(converted(value, *args, **kwargs) for value in fields), usage=usage)
 
     def blend(self, mask: Tensor, other: DenseMemory) -> DenseMemory:
         return DenseMemory(
