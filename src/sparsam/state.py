@@ -141,8 +141,9 @@ class DenseMemory:
 
     def to(self, *args: Any, **kwargs: Any) -> DenseMemory:
         fields = (self.words, self.last_access, self.clock, self.start)
+        words, last_access, clock, start = (converted(value, *args, **kwargs) for value in fields)
         usage = None if self.usage is None else converted(self.usage, *args, **kwargs)
-        return DenseMemory(*(converted(value, *args, **kwargs) for value in fields), usage=usage)
+        return DenseMemory(words, last_access, clock, start, usage)
 
     def blend(self, mask: Tensor, other: DenseMemory) -> DenseMemory:
         return DenseMemory(
