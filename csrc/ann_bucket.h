@@ -13,7 +13,7 @@
 #include "ann_zero_pages.h"
 #include "candidate_index.h"
 
-namespace sparsam {
+namespace sparsam::SPARSAM_ISA {
 
 constexpr int32_t kBucketEntries = 7;
 constexpr int32_t kDense = 1 << 16;  // words from which on an index asks for large pages
@@ -188,4 +188,4 @@ inline int32_t propose_nearest(CandidateIndex::Scratch& scratch, size_t n, int32
   return proposed;
 }
 
-}  // namespace sparsam
+}  // namespace sparsam::SPARSAM_ISA

@@ -11,7 +11,7 @@
 #include "ann_projection.h"
 #include "candidate_index.h"
 
-namespace sparsam {
+namespace sparsam::SPARSAM_ISA {
 
 class CentredProjection {
  public:
@@ -103,4 +103,4 @@ class CentredProjection {
   int32_t count_ = 0;
 };
 
-}  // namespace sparsam
+}  // namespace sparsam::SPARSAM_ISA

@@ -3,7 +3,7 @@
 
 #include "candidate_index.h"
 
-namespace sparsam {
+namespace sparsam::SPARSAM_ISA {
 
 using Branch = CandidateIndex::Scratch::Branch;
 
@@ -34,4 +34,4 @@ inline Branch heap_pop(std::vector<Branch>& heap) {
   return top;
 }
 
-}  // namespace sparsam
+}  // namespace sparsam::SPARSAM_ISA

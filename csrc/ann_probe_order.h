@@ -7,7 +7,7 @@
 
 #include "ann_heap.h"
 
-namespace sparsam {
+namespace sparsam::SPARSAM_ISA {
 
 // Linear hashing (Litwin 1980): 2^level buckets, of which the first `split` are split by one more bit of the key.
 struct LinearDirectory {
@@ -95,4 +95,4 @@ class ProbeOrder {
   int8_t bit_[kMaxTables][kMaxBits];
 };
 
-}  // namespace sparsam
+}  // namespace sparsam::SPARSAM_ISA

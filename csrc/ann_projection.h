@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace sparsam {
+namespace sparsam::SPARSAM_ISA {
 
 // SplitMix64: tiny, and the same numbers everywhere.
 class SplitMix {
@@ -101,4 +101,4 @@ class Projection {
   std::vector<float> directions_;  // [group of lanes][word component][lane]
 };
 
-}  // namespace sparsam
+}  // namespace sparsam::SPARSAM_ISA

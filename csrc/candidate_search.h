@@ -36,11 +36,7 @@ void candidate_search(const Memory<T>& memory, MemoryIndex<T>& index, Similarity
       continue;
     }
     room.counts[h] = index.propose(queries + h * width, norms[h], room.scratch, found);
-    for (int i = 0; i < room.counts[h]; ++i) {
-      const char* word = reinterpret_cast<const char*>(memory.word(found[i]));
-      for (size_t line = 0; line < sizeof(T) * width; line += 64) __builtin_prefetch(word + line);
-      __builtin_prefetch(&memory.norm(found[i]));
-    }
+    for (int i = 0; i < room.counts[h]; ++i) memory.prefetch(found[i]);
   }
   best.clear();
   for (int h = 0; h < heads; ++h) {

@@ -12,6 +12,7 @@ namespace sparsam {
   namespace isa {                                 \
   const SequenceKernels<float>& kernels_float();  \
   const SequenceKernels<double>& kernels_double(); \
+  IndexMaker index_maker();                       \
   }
 SPARSAM_DECLARE(baseline)
 #ifdef SPARSAM_X86
@@ -26,6 +27,7 @@ struct Set {
   bool available;
   const SequenceKernels<float>* kernels_float;
   const SequenceKernels<double>* kernels_double;
+  IndexMaker index_maker;
 };
 
 Set choose() {
@@ -34,11 +36,11 @@ Set choose() {
       {"avx512",
        __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("avx512bw"),
-       &avx512::kernels_float(), &avx512::kernels_double()},
+       &avx512::kernels_float(), &avx512::kernels_double(), avx512::index_maker()},
       {"avx2", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"), &avx2::kernels_float(),
-       &avx2::kernels_double()},
+       &avx2::kernels_double(), avx2::index_maker()},
 #endif
-      {"baseline", true, &baseline::kernels_float(), &baseline::kernels_double()},
+      {"baseline", true, &baseline::kernels_float(), &baseline::kernels_double(), baseline::index_maker()},
   };
   const char* wanted = std::getenv("SPARSAM_ISA");
   for (const Set& set : sets)
@@ -63,6 +65,10 @@ const SequenceKernels<float>& sequence_kernels<float>() {
 template <>
 const SequenceKernels<double>& sequence_kernels<double>() {
   return *chosen().kernels_double;
+}
+std::unique_ptr<CandidateIndex> make_index(const IndexSettings& settings, int32_t rows, int32_t width,
+                                           const WordSource* source) {
+  return chosen().index_maker(settings, rows, width, source);
 }
 const char* selected_isa() { return chosen().name; }
 

@@ -18,7 +18,9 @@ struct IndexSettings {
   bool operator==(const IndexSettings&) const = default;
 };
 
-// An empty index; std::invalid_argument for a kind or a setting that does not exist, or a value out of range.
+using IndexMaker = std::unique_ptr<CandidateIndex> (*)(const IndexSettings&, int32_t, int32_t, const WordSource*);
+
+// An empty index, in the code of this processor's instruction set (dispatch.cpp); std::invalid_argument for a kind or a setting that does not exist, or a value out of range.
 std::unique_ptr<CandidateIndex> make_index(const IndexSettings& settings, int32_t rows, int32_t width,
                                            const WordSource* source);
 

@@ -16,7 +16,7 @@
 #include "ann_parallel.h"
 #include "kd_tree.h"
 
-namespace sparsam {
+namespace sparsam::SPARSAM_ISA {
 
 struct KDForestSettings {
   int32_t trees = 4;
@@ -292,4 +292,4 @@ class KDForest final : public CandidateIndex {
   int32_t size_ = 0;
 };
 
-}  // namespace sparsam
+}  // namespace sparsam::SPARSAM_ISA

@@ -14,7 +14,7 @@
 #include "ann_bucket.h"
 #include "ann_projection.h"
 
-namespace sparsam {
+namespace sparsam::SPARSAM_ISA {
 
 class KDTree {
  public:
@@ -390,4 +390,4 @@ class KDTree {
   std::vector<float> moments_;
 };
 
-}  // namespace sparsam
+}  // namespace sparsam::SPARSAM_ISA

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -14,57 +13,9 @@
 #if defined(__linux__)
 #define SPARSAM_MAPPINGS 1
 #include <sys/mman.h>
-#include <unistd.h>
 #endif
 
 namespace sparsam {
-
-// A block of bytes that many private copies can start from. On Linux it lives in an anonymous file, so that a private
-// mapping of it copies only the pages that are written.
-class SharedBase {
- public:
-  explicit SharedBase(size_t bytes) : bytes_(bytes) {
-#ifdef SPARSAM_MAPPINGS
-    file_ = memfd_create("sparsam", MFD_CLOEXEC);
-    if (file_ < 0) throw std::bad_alloc();
-    if (ftruncate(file_, static_cast<off_t>(bytes ? bytes : 1)) != 0) {
-      close(file_);
-      throw std::bad_alloc();
-    }
-    data_ = mmap(nullptr, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
-    if (data_ == MAP_FAILED) {
-      close(file_);
-      throw std::bad_alloc();
-    }
-#else
-    data_ = std::calloc(bytes ? bytes : 1, 1);
-    if (data_ == nullptr) throw std::bad_alloc();
-#endif
-  }
-  SharedBase(const SharedBase&) = delete;
-  SharedBase& operator=(const SharedBase&) = delete;
-  ~SharedBase() {
-#ifdef SPARSAM_MAPPINGS
-    munmap(data_, bytes_ ? bytes_ : 1);
-    close(file_);
-#else
-    std::free(data_);
-#endif
-  }
-  void* data() { return data_; }
-  const void* data() const { return data_; }
-  size_t bytes() const { return bytes_; }
-#ifdef SPARSAM_MAPPINGS
-  int file() const { return file_; }
-#endif
-
- private:
-  size_t bytes_;
-  void* data_ = nullptr;
-#ifdef SPARSAM_MAPPINGS
-  int file_ = -1;
-#endif
-};
 
 // Zeroed arrays that ended their service with every byte zero again, by size. What counts is what is resident.
 class ZeroedPool {
@@ -100,7 +51,7 @@ class ZeroedPool {
   }
 };
 
-// `size` elements that read as zero bytes (or as a SharedBase) until they are written.
+// `size` elements that read as zero bytes until they are written.
 template <class T>
 class LazyArray {
  public:
@@ -110,22 +61,14 @@ class LazyArray {
     data_ = static_cast<T*>(ZeroedPool::take(bytes_));
     if (data_ != nullptr) return;
 #ifdef SPARSAM_MAPPINGS
-    map(-1, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+    void* at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) throw std::bad_alloc();
+    data_ = static_cast<T*>(at);
     // Huge pages would make the first touch of a row cost 2 MiB.
     madvise(data_, bytes_, MADV_NOHUGEPAGE);
 #else
     data_ = static_cast<T*>(std::calloc(bytes_, 1));
     if (data_ == nullptr) throw std::bad_alloc();
-#endif
-  }
-  explicit LazyArray(std::shared_ptr<const SharedBase> base) : bytes_(base->bytes()), base_(std::move(base)) {
-    if (bytes_ == 0) return;
-#ifdef SPARSAM_MAPPINGS
-    map(base_->file(), MAP_PRIVATE | MAP_NORESERVE);
-#else
-    data_ = static_cast<T*>(std::malloc(bytes_));
-    if (data_ == nullptr) throw std::bad_alloc();
-    std::memcpy(data_, base_->data(), bytes_);
 #endif
   }
   LazyArray(LazyArray&& other) noexcept { swap(other); }
@@ -144,7 +87,7 @@ class LazyArray {
 
   // Hand the array on, every byte of it zero again, to the next one of its size. `touched` bytes of it are resident.
   void recycle(size_t touched) {
-    if (data_ != nullptr && !base_ && ZeroedPool::give(data_, bytes_, touched)) data_ = nullptr;
+    if (data_ != nullptr && ZeroedPool::give(data_, bytes_, touched)) data_ = nullptr;
   }
 
   T* data() { return data_; }
@@ -154,22 +97,13 @@ class LazyArray {
   size_t size() const { return bytes_ / sizeof(T); }
 
  private:
-#ifdef SPARSAM_MAPPINGS
-  void map(int file, int flags) {
-    void* at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags, file, 0);
-    if (at == MAP_FAILED) throw std::bad_alloc();
-    data_ = static_cast<T*>(at);
-  }
-#endif
   void swap(LazyArray& other) {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
-    std::swap(base_, other.base_);
   }
 
   T* data_ = nullptr;
   size_t bytes_ = 0;
-  std::shared_ptr<const SharedBase> base_;
 };
 
 }  // namespace sparsam

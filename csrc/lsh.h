@@ -22,7 +22,7 @@
 #include "ann_parallel.h"
 #include "ann_probe_order.h"
 
-namespace sparsam {
+namespace sparsam::SPARSAM_ISA {
 
 struct LSHSettings {
   int32_t tables = 4;
@@ -37,6 +37,7 @@ class LSH final : public CandidateIndex {
   static constexpr int32_t kLoad = 4;       // words per bucket
   static constexpr int32_t kMaxTables = ProbeOrder::kMaxTables;
   static constexpr int32_t kMaxBits = ProbeOrder::kMaxBits;
+  static constexpr int32_t kFewProbes = 3;  // times `probes` buckets in a table are read without choosing
   static constexpr int32_t kPatience = 4;   // times `probes` buckets are read when the likely ones are empty
 
   LSH(int32_t capacity, int32_t word_size, const LSHSettings& settings, const WordSource* source = nullptr)
@@ -129,6 +130,10 @@ class LSH final : public CandidateIndex {
     float* projections = scratch.numbers.data();
     projection_.project(query, projections);
     const uint32_t sketch = Projection::signs(projections, kSketchBits);
+    if (bucket_count() <= kFewProbes * settings_.probes) {  // reading all takes no longer than choosing some
+      const size_t found = scan_occupied(0, sketch, scratch, 0, at(size_));
+      return propose_nearest(scratch, found, max_candidates(), out);
+    }
     ProbeOrder order(directory_, settings_.tables, settings_.bits, projections + kSketchBits, scratch.heap);
     scratch.visits.resize(at(settings_.probes));
     size_t found = 0;
@@ -149,7 +154,8 @@ class LSH final : public CandidateIndex {
       found = static_cast<size_t>(end - scratch.found.data());
     }
     // Words that crowd far from the query (a memory at the start of training) leave all likely buckets empty.
-    if (found < at(settings_.checks)) found = scan_occupied(bucket_of(key(projections, 0)), sketch, scratch, found);
+    if (found < at(settings_.checks))
+      found = scan_occupied(bucket_of(key(projections, 0)), sketch, scratch, found, at(settings_.checks));
     return propose_nearest(scratch, found, max_candidates(), out);
   }
 
@@ -267,12 +273,12 @@ class LSH final : public CandidateIndex {
     bits = (bits & ~(uint64_t{1} << (bucket % 64))) | uint64_t{holds} << (bucket % 64);
   }
 
-  // Reads occupied buckets of the first table from `bucket` on, round once, until there are enough candidates.
-  size_t scan_occupied(int32_t bucket, uint32_t sketch, Scratch& scratch, size_t found) const {
+  // Reads occupied buckets of the first table from `bucket` on, round once, until there are `enough` candidates.
+  size_t scan_occupied(int32_t bucket, uint32_t sketch, Scratch& scratch, size_t found, size_t enough) const {
     const size_t words = at(bucket_count() + 63) / 64, first = at(bucket) / 64;
-    for (size_t i = 0; i < words && found < at(settings_.checks); ++i) {
+    for (size_t i = 0; i < words && found < enough; ++i) {
       const size_t word = (first + i) % words;
-      for (uint64_t bits = occupied_[word]; bits != 0 && found < at(settings_.checks); bits &= bits - 1) {
+      for (uint64_t bits = occupied_[word]; bits != 0 && found < enough; bits &= bits - 1) {
         if (scratch.found.size() < found + kScanned + 1) scratch.found.resize(2 * (found + kScanned) + 1);
         const int32_t next = static_cast<int32_t>(word) * 64 + std::countr_zero(bits);
         Scratch::Found* start = scratch.found.data() + found;
@@ -392,4 +398,4 @@ class LSH final : public CandidateIndex {
   LinearDirectory directory_;
 };
 
-}  // namespace sparsam
+}  // namespace sparsam::SPARSAM_ISA

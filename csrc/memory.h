@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "ann_zero_pages.h"
 #include "lazy_array.h"
+#include "row_places.h"
 
 namespace sparsam {
 
@@ -32,32 +34,30 @@ struct IndexedBase;
 template <class T>
 struct InitialWords {
   InitialWords(const T* words, int32_t rows, int32_t width)
-      : rows(rows),
-        width(width),
-        words(std::make_shared<SharedBase>(sizeof(T) * rows * padded_width<T>(width))),
-        norms(std::make_shared<SharedBase>(sizeof(T) * rows)) {
+      : rows(rows), width(width), words(size_t(rows) * padded_width<T>(width)), norms(size_t(rows)) {
+    this->words.expect_dense();
+    norms.expect_dense();
     const int32_t stride = padded_width<T>(width);
-    T* out = static_cast<T*>(this->words->data());
-    T* out_norms = static_cast<T*>(norms->data());
     for (int32_t row = 0; row < rows; ++row) {
-      std::memcpy(out + size_t(row) * stride, words + size_t(row) * width, sizeof(T) * width);
-      out_norms[row] = word_norm(words + size_t(row) * width, width);
+      std::memcpy(&this->words[size_t(row) * stride], words + size_t(row) * width, sizeof(T) * width);
+      norms[row] = word_norm(words + size_t(row) * width, width);
     }
   }
-  const T* word(int32_t row) const {
-    return static_cast<const T*>(words->data()) + size_t(row) * padded_width<T>(width);
-  }
+  const T* word(int32_t row) const { return words.data() + size_t(row) * padded_width<T>(width); }
+  const T& norm(int32_t row) const { return norms[row]; }
   bool equals(const T* others) const {
     for (int32_t row = 0; row < rows; ++row)
       if (std::memcmp(word(row), others + size_t(row) * width, sizeof(T) * width) != 0) return false;
     return true;
   }
   int32_t rows, width;
-  std::shared_ptr<SharedBase> words, norms;
+  ZeroPages<T> words, norms;
   mutable std::mutex lock;
   mutable std::vector<std::shared_ptr<const IndexedBase>> indexes;  // over these words, each made when first asked for
 };
 
+// Without a starting memory a row's word lies at its row number. With one, the words that were written lie apart, in
+// the order of their first write, and all others are read where every element of the batch reads them.
 template <class T>
 class Memory {
  public:
@@ -66,19 +66,20 @@ class Memory {
         width_(width),
         stride_(padded_width<T>(width)),
         initial_(std::move(initial)),
-        words_(initial_ ? LazyArray<T>(initial_->words) : LazyArray<T>(size_t(rows) * stride_)),
-        norms_(initial_ ? LazyArray<T>(initial_->norms) : LazyArray<T>(size_t(rows))),
+        words_(size_t(rows) * stride_),
+        norms_(size_t(rows)),
         marks_(static_cast<size_t>(rows)) {}
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
   ~Memory() {  // an episode that wrote little leaves its arrays to the next, blank again
     const size_t touched = written_.size() * stride_ * sizeof(T);
-    if (initial_ || touched > ZeroedPool::kMostTouched) return;
-    for (const int32_t row : stale_) marks_[row] = 0;
-    for (const int32_t row : written_) {
-      std::memset(word(row), 0, sizeof(T) * stride_);
-      norms_[row] = 0;
-      marks_[row] = 0;
+    if (touched > ZeroedPool::kMostTouched) return;
+    take_stale();
+    for (size_t i = 0; i < written_.size(); ++i) {
+      const size_t at = initial_ ? i : size_t(written_[i]);
+      std::memset(words_.data() + at * stride_, 0, sizeof(T) * stride_);
+      norms_[at] = 0;
+      marks_[written_[i]] = 0;
     }
     words_.recycle(touched);
     norms_.recycle(touched);
@@ -88,10 +89,26 @@ class Memory {
   int32_t rows() const { return rows_; }
   int32_t width() const { return width_; }
   int32_t stride() const { return stride_; }
-  T* word(int32_t row) { return words_.data() + size_t(row) * stride_; }
-  const T* word(int32_t row) const { return words_.data() + size_t(row) * stride_; }
-  T& norm(int32_t row) { return norms_[row]; }
-  const T& norm(int32_t row) const { return norms_[row]; }
+  const T* word(int32_t row) const {
+    if (initial_ == nullptr) return words_.data() + size_t(row) * stride_;
+    const int32_t place = places_.find(row);
+    return place >= 0 ? words_.data() + size_t(place) * stride_ : initial_->word(row);
+  }
+  const T& norm(int32_t row) const {
+    if (initial_ == nullptr) return norms_[row];
+    const int32_t place = places_.find(row);
+    return place >= 0 ? norms_[place] : initial_->norm(row);
+  }
+  // To be written to: the row is marked as written.
+  T* word(int32_t row) { return const_cast<T*>(std::as_const(*this).word(row)); }
+  T& norm(int32_t row) { return const_cast<T&>(std::as_const(*this).norm(row)); }
+
+  // Ask for a word that is likely to be read soon and was likely not written lately.
+  void prefetch(int32_t row) const {
+    const T* at = initial_ ? initial_->word(row) : words_.data() + size_t(row) * stride_;
+    for (int32_t j = 0; j < stride_; j += 64 / sizeof(T)) __builtin_prefetch(at + j);
+    __builtin_prefetch(initial_ ? &initial_->norm(row) : &norms_[row]);
+  }
 
   // Rows that an episode has written, in the order of their first write.
   const std::vector<int32_t>& written() const { return written_; }
@@ -100,12 +117,23 @@ class Memory {
     if (is_written(row)) return;
     written_.push_back(row);
     marks_[row] |= kWritten;
+    if (initial_) {
+      const size_t place = written_.size() - 1;
+      std::memcpy(words_.data() + place * stride_, initial_->word(row), sizeof(T) * stride_);
+      norms_[place] = initial_->norm(row);
+      places_.push(written_);
+    }
     while (first_blank_ < rows_ && is_written(first_blank_)) ++first_blank_;
   }
   // Take the latest marks back until `count` are left.
   void unmark_to(size_t count) {
     while (written_.size() > count) {
       const int32_t row = written_.back();
+      if (initial_) {
+        places_.pop(row);
+        std::memset(words_.data() + (written_.size() - 1) * stride_, 0, sizeof(T) * stride_);
+        norms_[written_.size() - 1] = 0;
+      }
       written_.pop_back();
       marks_[row] &= ~kWritten;
       if (row < first_blank_) first_blank_ = row;
@@ -140,6 +168,7 @@ class Memory {
   LazyArray<T> words_;
   LazyArray<T> norms_;
   LazyArray<uint8_t> marks_;
+  RowPlaces places_;  // of written rows, with a starting memory
   std::vector<int32_t> written_;
   int32_t first_blank_ = 0;
   bool followed_ = false;

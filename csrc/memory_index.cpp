@@ -5,33 +5,9 @@
 #include <string>
 
 #include "ann_overlay.h"
-#include "kd_forest.h"
-#include "lsh.h"
 
 namespace sparsam {
 namespace {
-
-// Takes settings out by name; complains about what is left.
-class Numbers {
- public:
-  explicit Numbers(const IndexSettings& settings) : kind_(settings.kind), left_(settings.numbers) {}
-  template <class Number>
-  void take(const char* name, Number& value) {
-    const auto at = left_.find(name);
-    if (at == left_.end()) return;
-    value = static_cast<Number>(at->second);
-    if (static_cast<int64_t>(value) != at->second)
-      throw std::invalid_argument(std::string(name) + ": " + std::to_string(at->second) + " is out of range");
-    left_.erase(at);
-  }
-  void done() const {
-    if (!left_.empty()) throw std::invalid_argument("index " + kind_ + " has no setting " + left_.begin()->first);
-  }
-
- private:
-  std::string kind_;
-  std::map<std::string, int64_t> left_;
-};
 
 // Cleared indexes of episodes that ended: making one draws its random directions, which takes longer than clearing.
 class IndexPool {
@@ -83,37 +59,12 @@ class IndexPool {
 
 }  // namespace
 
-std::unique_ptr<CandidateIndex> make_index(const IndexSettings& settings, int32_t rows, int32_t width,
-                                           const WordSource* source) {
-  Numbers numbers(settings);
-  if (settings.kind == "kdtree") {
-    KDForestSettings s;
-    numbers.take("trees", s.trees);
-    numbers.take("checks", s.checks);
-    numbers.take("leaf", s.leaf);
-    numbers.take("seed", s.seed);
-    numbers.done();
-    return std::make_unique<KDForest>(rows, width, s, source);
-  }
-  if (settings.kind == "lsh") {
-    LSHSettings s;
-    numbers.take("tables", s.tables);
-    numbers.take("bits", s.bits);
-    numbers.take("probes", s.probes);
-    numbers.take("checks", s.checks);
-    numbers.take("seed", s.seed);
-    numbers.done();
-    return std::make_unique<LSH>(rows, width, s, source);
-  }
-  throw std::invalid_argument("no kind of index is called " + settings.kind);
-}
-
 template <class T>
 MemoryIndex<T>::MemoryIndex(Memory<T>& memory, const IndexSettings& settings, bool unit)
     : memory_(memory),
       settings_(settings),
       unit_(unit),
-      words_(memory.word(0), &memory.norm(0), memory.width(), unit),
+      words_(memory, memory.width(), unit),
       word_(size_t(memory.width())) {
   memory_.follow(true);
 }
@@ -198,7 +149,7 @@ void MemoryIndex<T>::build(int threads) {
   if (memory_.has_initial()) {
     const auto base = base_of(*memory_.initial(), threads);
     index_ = std::make_unique<OverlayIndex>(base->index, std::move(own), &words_);
-    present_.emplace(memory_.rows(), base->present);
+    present_.emplace(base->present);
     try {
       for (const int32_t row : memory_.written()) take_in(row);
     } catch (...) {
@@ -225,19 +176,18 @@ std::shared_ptr<const IndexedBase> MemoryIndex<T>::base_of(const InitialWords<T>
   const std::lock_guard<std::mutex> hold(initial.lock);
   for (const auto& made : initial.indexes)
     if (made->unit == unit_ && made->settings == settings_) return made;
-  const T* norms = static_cast<const T*>(initial.norms->data());
-  const SeenWords<T> words(initial.word(0), norms, initial.width, unit_);
+  const SeenWords<T, InitialWords<T>> words(initial, initial.width, unit_);
   RowSet present(initial.rows);
   std::vector<int32_t> rows;
   for (int32_t row = 0; row < initial.rows; ++row) {
-    if (norms[row] == 0) continue;
+    if (initial.norm(row) == 0) continue;
     rows.push_back(row);
     present.insert(row);
   }
   auto index = make_index(settings_, initial.rows, initial.width, &words);
   index->build(rows.data(), static_cast<int32_t>(rows.size()), threads);
   index->bind(nullptr);
-  auto made = std::make_shared<IndexedBase>(IndexedBase{settings_, unit_, std::move(index), present.shared()});
+  auto made = std::make_shared<IndexedBase>(IndexedBase{settings_, unit_, std::move(index), present});
   if (initial.indexes.size() == kMost) initial.indexes.erase(initial.indexes.begin());
   initial.indexes.push_back(made);
   return made;

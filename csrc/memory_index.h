@@ -25,21 +25,20 @@
 namespace sparsam {
 
 // The words of a memory as the similarity sees them: of unit length for cosine, as they stand otherwise.
-template <class T>
+template <class T, class Words>  // Words: a Memory or InitialWords
 class SeenWords final : public WordSource {
  public:
-  SeenWords(const T* words, const T* norms, int32_t width, bool unit)
-      : words_(words), norms_(norms), width_(width), stride_(padded_width<T>(width)), unit_(unit) {}
+  SeenWords(const Words& words, int32_t width, bool unit) : words_(words), width_(width), unit_(unit) {}
   void fetch(int32_t row, float* out) const override {
-    const T* word = words_ + size_t(row) * stride_;
+    const T *word = words_.word(row), norm = words_.norm(row);
     // A rebuild may ask for a word that was erased a moment ago and is about to leave the index.
-    const T scale = !unit_ ? T(1) : norms_[row] > 0 ? T(1) / norms_[row] : T(0);
+    const T scale = !unit_ ? T(1) : norm > 0 ? T(1) / norm : T(0);
     for (int32_t j = 0; j < width_; ++j) out[j] = static_cast<float>(word[j] * scale);
   }
 
  private:
-  const T *words_, *norms_;
-  int32_t width_, stride_;
+  const Words& words_;
+  int32_t width_;
   bool unit_;
 };
 
@@ -48,7 +47,7 @@ struct IndexedBase {
   IndexSettings settings;
   bool unit;
   std::shared_ptr<const CandidateIndex> index;
-  std::shared_ptr<const SharedBase> present;  // a RowSet
+  RowSet present;  // rows in the index
 };
 
 template <class T>
@@ -88,7 +87,7 @@ class MemoryIndex {
   Memory<T>& memory_;
   const IndexSettings settings_;
   const bool unit_;
-  SeenWords<T> words_;
+  SeenWords<T, Memory<T>> words_;
   std::unique_ptr<CandidateIndex> index_;  // null while search is exact
   std::optional<RowSet> present_;          // rows in the index
   std::vector<float> word_;

@@ -3,8 +3,6 @@
 
 #include <bit>
 #include <cstdint>
-#include <memory>
-#include <utility>
 
 #include "lazy_array.h"
 
@@ -14,16 +12,8 @@ namespace sparsam {
 class RowSet {
  public:
   explicit RowSet(int32_t rows) : rows_(rows), bits_(shape(rows)) {}
-  // A private copy of a set that `shared()` made.
-  RowSet(int32_t rows, std::shared_ptr<const SharedBase> base) : rows_(rows) {
-    shape(rows);
-    bits_ = LazyArray<uint64_t>(std::move(base));
-  }
-
-  std::shared_ptr<const SharedBase> shared() const {
-    auto base = std::make_shared<SharedBase>(bits_.size() * sizeof(uint64_t));
-    std::memcpy(base->data(), bits_.data(), base->bytes());
-    return base;
+  RowSet(const RowSet& other) : RowSet(other.rows_) {
+    std::memcpy(bits_.data(), other.bits_.data(), bits_.size() * sizeof(uint64_t));
   }
 
   // Hand the bits on, all of them erased again, to the next set of this size. `touched` bytes of them are resident.

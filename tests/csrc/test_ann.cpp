@@ -9,11 +9,13 @@
 #include <random>
 #include <set>
 
+#define SPARSAM_ISA baseline
 #include "ann_overlay.h"
 #include "kd_forest.h"
 #include "lsh.h"
 
 using namespace sparsam;
+using namespace sparsam::baseline;
 
 #define CHECK(condition)                                                              \
   do {                                                                                \

@@ -256,3 +256,17 @@ def test_a_blank_million_words_cost_nothing(kind):
     for _ in range(20):
         model(x)[0].sum().backward()
     assert (time.perf_counter() - start) / 20 < 0.05  # measured: 1 ms
+
+
+@kinds
+def test_sdnc_with_a_full_budget_is_exact(kind):
+    torch.manual_seed(0)
+    linear = sparsam.SDNC(**SIZES, memory_size=50, engine="native").double()
+    model = with_index(linear, KINDS[kind](checks=1000))
+    x = torch.randn(30, 2, 3, dtype=torch.float64)
+    results = []
+    for each in (model, linear):
+        y, state = each(x)
+        first = gradients(each, y)
+        results.append([y, *first, each(x, state.detach())[0]])
+    assert_close(*results)

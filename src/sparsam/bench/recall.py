@@ -17,6 +17,9 @@ class ReplayedSAM(SAM):
     """SAM of the reference engine that reads the rows it is handed, and notes which of them exact search finds too."""
 
     selections: Tensor  # (T, B, R, K), one step after the other
+    step: int
+    found: int  # of the true K rows, so far
+    found_first: int
 
     @classmethod
     def of(cls, model: SAM, x: Tensor, memory: Tensor | None = None, state: Any = None) -> ReplayedSAM:

@@ -32,6 +32,15 @@ def memory(out: Out = Path("runs/bench"), quick: Quick = False) -> None:
 
 
 @app.command()
+def ann(out: Out = Path("runs/bench"), quick: Quick = False, threads: Threads = None) -> None:
+    """Time and recall of SAM with an approximate index over a memory full of words (figure 1a, 'SAM ANN')."""
+    from sparsam.bench import ann as bench
+
+    _use(threads)
+    bench.run(out, quick)
+
+
+@app.command()
 def sdnc(out: Out = Path("runs/bench"), quick: Quick = False, threads: Threads = None) -> None:
     """What sparse links cost beside SAM, and SDNC against DNC over the size of the memory (figure S)."""
     from sparsam.bench import sdnc as bench
