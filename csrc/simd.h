@@ -90,6 +90,22 @@ inline Vec<T> sums(Vec<T>* v) {
     return sums<T, d / 2>(v);
 }
 
+// Exchanges the halves of a 2 x 2 block matrix of vectors at lane distance d; over all d this transposes.
+template <class T, int d, int... i>
+inline void exchange(Vec<T>& a, Vec<T>& b, std::integer_sequence<int, i...>) {
+  constexpr int L = kLanes<T>;
+  const Vec<T> low = __builtin_shufflevector(a, b, (i & d ? (i ^ d) + L : i)...);
+  b = __builtin_shufflevector(a, b, (i & d ? i + L : i ^ d)...);
+  a = low;
+}
+template <class T, int d = kLanes<T> / 2>
+inline void transpose(Vec<T>* v) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes<T>; ++i)
+    if ((i & d) == 0) exchange<T, d>(v[i], v[i + d], std::make_integer_sequence<int, kLanes<T>>{});
+  if constexpr (d > 1) transpose<T, d / 2>(v);
+}
+
 template <class T, int d = kLanes<T> / 2>
 inline T sum(Vec<T> v) {
   v = fold<T, d>(v, v);

@@ -29,12 +29,8 @@ class Packed {
       const int real = std::min(width, columns - first);
       if (column_stride == 1) {
         for (int k = 0; k < depth; ++k) std::memcpy(out + k * width, source + k * row_stride + first, sizeof(T) * real);
-      } else {  // transpose in blocks that stay in the cache
-        for (int k0 = 0; k0 < depth; k0 += 16)
-          for (int n = 0; n < real; ++n) {
-            const T* column = source + size_t(first + n) * column_stride;
-            for (int k = k0; k < std::min(depth, k0 + 16); ++k) out[k * width + n] = column[k * row_stride];
-          }
+      } else {
+        pack_transposed(source + size_t(first) * column_stride, real, row_stride, column_stride, out, width);
       }
       if (real < width)
         for (int k = 0; k < depth; ++k) std::memset(out + k * width + real, 0, sizeof(T) * (width - real));
@@ -53,6 +49,24 @@ class Packed {
   }
 
  private:
+  // out[k * width + n] = source[k * row_stride + n * column_stride], in square tiles where numbers are neighbours in k.
+  void pack_transposed(const T* source, int columns, int row_stride, int column_stride, T* out, int width) const {
+    constexpr int L = kLanes<T>;
+    const int whole_n = row_stride == 1 ? columns / L * L : 0, whole_k = depth_ / L * L;
+    for (int n = 0; n < whole_n; n += L)
+      for (int k = 0; k < whole_k; k += L) {
+        Vec<T> tile[L];
+#pragma GCC unroll 16
+        for (int i = 0; i < L; ++i) tile[i] = load(source + size_t(n + i) * column_stride + k);
+        transpose<T>(tile);
+#pragma GCC unroll 16
+        for (int i = 0; i < L; ++i) store<T>(out + (k + i) * width + n, tile[i]);
+      }
+    for (int n = 0; n < columns; ++n)
+      for (int k = n < whole_n ? whole_k : 0; k < depth_; ++k)
+        out[k * width + n] = source[k * row_stride + size_t(n) * column_stride];
+  }
+
   int begin(int panel) const { return int(int64_t(vectors_) * panel / panels_); }
 
   void dispatch_rows(int rows, int width, const T* panel, const T* const* a, T* const* c, int first, int real) const {

@@ -140,8 +140,10 @@ class DenseMemory:
         return DenseMemory(self.words.clone(), self.last_access.clone(), self.clock.clone(), self.start, usage)
 
     def to(self, *args: Any, **kwargs: Any) -> DenseMemory:
-        fields = (self.words, self.last_access, self.clock, self.start, self.usage)
-        return DenseMemory(*(None if value is None else converted(value, *args, **kwargs) for value in fields))
+        fields = (self.words, self.last_access, self.clock, self.start)
+        words, last_access, clock, start = (converted(value, *args, **kwargs) for value in fields)
+        usage = None if self.usage is None else converted(self.usage, *args, **kwargs)
+        return DenseMemory(words, last_access, clock, start, usage)
 
     def blend(self, mask: Tensor, other: DenseMemory) -> DenseMemory:
         return DenseMemory(

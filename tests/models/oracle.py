@@ -1,6 +1,7 @@
 """SAM and SDNC once more, in loops over plain numbers and dictionaries, written from their definition alone.
 
-Shares no code with the package: rows are found by sorting Python lists, links are dictionaries, the ring is a list.
+Shares no code with the package: rows are found by sorting Python lists, links are dictionaries, the ring
+is a list and so is usage.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ class Oracle:
         self.before: list[Row] = [{} for _ in range(self.rows)]
         self.after: list[Row] = [{} for _ in range(self.rows)]
         self.p: Row = {}
+        self.free = getattr(model, "allocation", "ring") == "free"
+        self.usage = [0.0] * self.rows
 
     def step(self, x: np.ndarray) -> np.ndarray:
         self._controller(x)
@@ -86,12 +89,15 @@ class Oracle:
         beta = [1 + softplus(z) for z in scalars[:n]]
         alpha = [sigmoid(z) for z in scalars[n : 2 * n]]
         gamma = [sigmoid(z) for z in scalars[2 * n :]]
-        writes = self._write(a, alpha, gamma)
+        unused, room = self.ring[:n], [1.0] * n
+        if self.free:
+            unused, room = self._least_used([sigmoid(z) for z in vector[2 * words + 6 * n :]])
+        writes = self._write(a, alpha, gamma, unused, room)
         contents = [self._content(q[h], beta[h]) for h in range(n)]
         if self.k_links is None:
             reads = contents
         else:
-            modes = vector[2 * words + 3 * n :].reshape(n, 3)
+            modes = vector[2 * words + 3 * n : 2 * words + 6 * n].reshape(n, 3)
             reads = self._linked_reads(writes, contents, [softmax(list(mode)) for mode in modes])
         for h, read in enumerate(reads):
             self.r[h] = sum((weight * self.memory[i] for i, weight in read.items()), np.zeros(self.width))
@@ -102,6 +108,11 @@ class Oracle:
         accessed = sorted(i for i, weight in used.items() if weight > self.delta)
         self.ring = [i for i in self.ring if i not in accessed] + accessed
         self.previous = reads
+        for write in writes:
+            assert all(weight >= 0 for weight in write.values())
+        for i in {i for write in writes for i in write}:
+            w = sum(write.get(i, 0.0) for write in writes) / n
+            self.usage[i] = min(1.0, self.usage[i] + w - self.usage[i] * w)
         return self.weights["output.weight"] @ np.concatenate([self.h, self.r.ravel()]) + self.weights["output.bias"]
 
     def _controller(self, x: np.ndarray) -> None:
@@ -115,11 +126,21 @@ class Oracle:
         self.c = f * self.c + i * np.tanh(gates[2])
         self.h = o * np.tanh(self.c)
 
-    def _write(self, a: np.ndarray, alpha: list[float], gamma: list[float]) -> list[Row]:
-        unused, writes = self.ring[: self.heads], []
+    def _least_used(self, free: list[float]) -> tuple[list[int], list[float]]:
+        """The rows to write anew and their room, once what was read before is freed."""
+        for h, read in enumerate(self.previous):
+            for i, weight in read.items():
+                self.usage[i] *= 1 - free[h] * min(weight, 1.0)
+        rows = sorted(range(self.rows), key=lambda i: (self.usage[i], i))[: self.heads]
+        return rows, [1 - self.usage[i] for i in rows]
+
+    def _write(
+        self, a: np.ndarray, alpha: list[float], gamma: list[float], unused: list[int], room: list[float]
+    ) -> list[Row]:
+        writes = []
         for h in range(self.heads):
             write = {i: alpha[h] * gamma[h] * weight for i, weight in self.previous[h].items()}
-            write[unused[h]] = write.get(unused[h], 0.0) + alpha[h] * (1 - gamma[h])
+            write[unused[h]] = write.get(unused[h], 0.0) + alpha[h] * (1 - gamma[h]) * room[h]
             writes.append(write)
         for u in unused:
             self.memory[u] = 0
