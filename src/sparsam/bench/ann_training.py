@@ -26,8 +26,8 @@ TASKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # settings of the t
     "copy": ({"min_size": 1, "max_size": 10}, {}),
     "recall": ({"paired": True, "min_size": 1, "max_size": 6}, {"cues": 6}),
 }
-STEPS = {"copy": 6_000, "recall": 12_000}
-BATCH, MEMORY, POINTS = 8, 1024, 40
+STEPS = {"copy": 4000, "recall": 15_000}
+BATCH, MEMORY, POINTS = 16, 1024, 40
 
 
 def train(name: str, index: str, seed: int, steps: int) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def train(name: str, index: str, seed: int, steps: int) -> dict[str, Any]:
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     model = sparsam.SAM(train_task.input_size, train_task.output_size, memory_size=MEMORY, index=index, engine="native")
-    optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-3, alpha=0.95, eps=1e-6, momentum=0.9)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     losses, recalls, total = [], [], 0.0
     every = max(1, steps // POINTS)
     for step in range(1, steps + 1):
@@ -45,7 +45,7 @@ def train(name: str, index: str, seed: int, steps: int) -> dict[str, Any]:
         loss = train_task.loss(model(batch.inputs)[0], batch)
         optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 10.0)
         optimizer.step()
         total += loss.item()
         if step % every == 0:
