@@ -22,13 +22,19 @@ class CentredProjection {
   int32_t padded() const { return projection_.padded(); }
   size_t bytes() const { return projection_.bytes() + 3 * size() * sizeof(float); }
 
-  void project(const float* word, float* out) const {
-    projection_.project(word, out);
-    for (size_t j = 0; j < size(); ++j) out[j] -= centre_[j];
+  // out[0, padded()), or the first `count` of them, in whole groups of Projection::kLanes.
+  void project(const float* word, float* out) const { project(word, out, padded()); }
+  void project(const float* word, float* out, int32_t count) const {
+    projection_.project(word, out, count);
+    for (int32_t j = 0; j < count; ++j) out[j] -= centre_[static_cast<size_t>(j)];
   }
 
   // Takes note of an inserted word's projections; true when the centre was moved to the mean of the latest ones.
-  bool watch(const float* projections, int32_t indexed) {
+  // With `used`, of the first so many.
+  bool watch(const float* projections, int32_t indexed) { return watch(projections, indexed, padded()); }
+  bool watch(const float* projections, int32_t indexed, int32_t used) {
+    if (used_ != static_cast<size_t>(used)) restart();
+    used_ = static_cast<size_t>(used);
     add(projections);
     if (count_ < std::max(indexed, kFewWords)) return false;
     const bool moved = is_off();
@@ -40,10 +46,11 @@ class CentredProjection {
   // Centres on a sample of these rows' words.
   void centre_on(const int32_t* rows, int32_t n, int32_t word_size, const WordSource& source) {
     forget();
+    used_ = size();
     std::vector<float> word(static_cast<size_t>(word_size)), projections(size());
     for (int32_t i = 0; i < n; i += 1 + n / kSample) {
       source.fetch(rows[i], word.data());
-      projection_.project(word.data(), projections.data());
+      projection_.project(word.data(), projections.data(), padded());
       add(projections.data());
     }
     if (n > 0) move();
@@ -65,7 +72,7 @@ class CentredProjection {
   void add(const float* __restrict projections) {
     float* __restrict sums = sums_.data();
     float* __restrict squares = squares_.data();
-    for (size_t j = 0; j < size(); ++j) {
+    for (size_t j = 0; j < used_; ++j) {
       sums[j] += projections[j];
       squares[j] += projections[j] * projections[j];
     }
@@ -75,7 +82,7 @@ class CentredProjection {
   // Is the mean off the centre by more than a fifth of the standard deviation about the mean?
   bool is_off() const {
     double off = 0.0, all = 0.0;
-    for (size_t j = 0; j < size(); ++j) {
+    for (size_t j = 0; j < used_; ++j) {
       const double mean = double{sums_[j]} / count_;
       off += mean * mean;
       all += double{squares_[j]} / count_;
@@ -84,7 +91,7 @@ class CentredProjection {
   }
 
   void move() {
-    for (size_t j = 0; j < size(); ++j) {
+    for (size_t j = 0; j < used_; ++j) {
       const float step = sums_[j] / static_cast<float>(count_);
       if (step - step == 0.0f) centre_[j] += step;  // a word that is not finite must not take the centre with it
     }
@@ -100,6 +107,7 @@ class CentredProjection {
   std::vector<float> centre_;
   std::vector<float> sums_;
   std::vector<float> squares_;
+  size_t used_ = 0;
   int32_t count_ = 0;
 };
 

@@ -55,9 +55,10 @@ class Projection {
   int32_t padded() const { return padded_; }
   size_t bytes() const { return directions_.size() * sizeof(float); }
 
-  // out[0, padded()): the projections of a word.
-  void project(const float* __restrict word, float* __restrict out) const {
-    for (int32_t first = 0; first < padded_; first += kLanes) {
+  // out[0, padded()): the projections of a word, or the first `count` of them in whole groups of kLanes.
+  void project(const float* __restrict word, float* __restrict out) const { project(word, out, padded_); }
+  void project(const float* __restrict word, float* __restrict out, int32_t count) const {
+    for (int32_t first = 0; first < count; first += kLanes) {
       const float* __restrict d = directions_.data() + static_cast<size_t>(first) * static_cast<size_t>(word_size_);
       float sum[kLanes] = {};
       for (int32_t i = 0; i < word_size_; ++i, d += kLanes)

@@ -53,6 +53,7 @@ class CandidateIndex {
     std::vector<Found> found;
     std::vector<int32_t> seen;
     std::vector<int32_t> proposed;
+    std::vector<uint8_t> distances;
   };
 
   CandidateIndex(int32_t capacity, int32_t word_size) : capacity_(capacity), word_size_(word_size) {
@@ -72,8 +73,8 @@ class CandidateIndex {
   virtual int32_t size() const = 0;
   virtual void clear() = 0;
 
-  // Distinct indexed rows, likeliest first, at most max_candidates() of them; all rows when there are no more.
-  // There may be fewer although more are indexed, never none unless the index is empty.
+  // Distinct indexed rows, at most max_candidates() of them, in an order that equal calls on equal indexes share; all
+  // rows when there are no more. There may be fewer although more are indexed, never none unless the index is empty.
   virtual int32_t max_candidates() const = 0;
   virtual int32_t query(const float* query, Scratch& scratch, int32_t* out) const = 0;
   // All indexed rows, in no particular order.

@@ -53,6 +53,7 @@ inline std::unique_ptr<CandidateIndex> make_index(const IndexSettings& settings,
     numbers.take("bits", s.bits);
     numbers.take("probes", s.probes);
     numbers.take("checks", s.checks);
+    numbers.take("few", s.few);
     numbers.take("seed", s.seed);
     numbers.done();
     return std::make_unique<LSH>(rows, width, s, source);

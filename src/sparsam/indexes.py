@@ -3,7 +3,7 @@
 These classes hold settings only. The structures live in the native core (csrc/), which keeps them in step with every
 write; they are never differentiated, and what they propose is always scored exactly.
 
-A further kind of index is one C++ class (csrc/candidate_index.h), a line in `make_index` (csrc/memory_index.cpp) and a
+A further kind of index is one C++ class (csrc/candidate_index.h), a line in `make_index` (csrc/index_kinds.h) and a
 dataclass here whose fields are its settings: `docs/ann.md` tells how.
 """
 
@@ -73,6 +73,7 @@ class LSH(Index):
         bits: most bits of a key in use; 0 for as many as the memory's size can use.
         probes: buckets read per query, over all tables.
         checks: at most so many words scored per query.
+        few: with at most so many words there are no tables, and every query compares the sketches of all words.
         seed: of the projections.
     """
 
@@ -81,10 +82,11 @@ class LSH(Index):
     bits: int = 0
     probes: int = 48
     checks: int = 32
+    few: int = 8192
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check(self, tables=32, probes=2**20, checks=LARGEST)
+        _check(self, tables=32, probes=2**20, checks=LARGEST, few=LARGEST)
         if isinstance(self.bits, bool) or not isinstance(self.bits, int):
             raise TypeError(f"bits: expected an int, got {type(self.bits).__name__} {self.bits!r}")
         if not 0 <= self.bits <= 24:

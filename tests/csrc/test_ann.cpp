@@ -63,18 +63,18 @@ std::unique_ptr<CandidateIndex> make_forest(int32_t capacity, int32_t width, con
   return std::make_unique<KDForest>(capacity, width, settings, source);
 }
 
-std::unique_ptr<CandidateIndex> make_lsh(int32_t capacity, int32_t width, const WordSource* source, int32_t checks,
-                                         uint64_t seed) {
-  LSHSettings settings;
-  settings.checks = checks;
-  settings.seed = seed;
-  return std::make_unique<LSH>(capacity, width, settings, source);
+// `few`: words in a list of sketches before there are tables.
+Make lsh_of(int32_t few) {
+  return [few](int32_t capacity, int32_t width, const WordSource* source, int32_t checks, uint64_t seed) {
+    const LSHSettings settings{.checks = checks, .few = few, .seed = seed};
+    return std::make_unique<LSH>(capacity, width, settings, source);
+  };
 }
 
 // An overlay over an empty base: it has to behave like the index it is made of.
 std::unique_ptr<CandidateIndex> make_overlay(int32_t capacity, int32_t width, const WordSource* source, int32_t checks,
                                              uint64_t seed) {
-  return std::make_unique<OverlayIndex>(make_lsh(capacity, width, source, checks, seed), source);
+  return std::make_unique<OverlayIndex>(lsh_of(4096)(capacity, width, source, checks, seed), source);
 }
 
 std::vector<int32_t> ask(const CandidateIndex& index, const float* query) {
@@ -379,7 +379,8 @@ void test_overlay_shares_its_base() {
 }
 
 int main() {
-  const std::pair<const char*, Make> kinds[] = {{"kdtree", make_forest}, {"lsh", make_lsh}, {"overlay", make_overlay}};
+  const std::pair<const char*, Make> kinds[] = {
+      {"kdtree", make_forest}, {"lsh", lsh_of(8192)}, {"tables", lsh_of(16)}, {"overlay", make_overlay}};
   for (const auto& [name, make] : kinds) {
     for (uint32_t seed = 0; seed < 4; ++seed)
       for (bool few_distinct : {false, true})

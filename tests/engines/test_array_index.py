@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from sparsam.engines.native_index import core_settings
 
 _native = pytest.importorskip("sparsam._native")
 
-KINDS = {"kdtree": sparsam.KDForest, "lsh": sparsam.LSH}
+# tables: the hash tables at sizes at which there would be a list of sketches
+KINDS = {"kdtree": sparsam.KDForest, "lsh": sparsam.LSH, "tables": partial(sparsam.LSH, few=16)}
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -79,7 +81,7 @@ def test_any_history_against_a_plain_set(kind, history):
         assert len(narrow) == len(full) == len(present)
 
 
-@pytest.mark.parametrize("kind, bound", [("kdtree", 0.93), ("lsh", 0.96)])  # measured: 0.974 and 0.996
+@pytest.mark.parametrize("kind, bound", [("kdtree", 0.93), ("lsh", 0.96), ("tables", 0.96)])  # measured: 0.974, 0.996, 0.996
 def test_recall(kind, bound):
     words = unit_words(50_000, 32)
     queries, truth = noisy_queries(words, 500)
@@ -182,6 +184,6 @@ def test_misuse_is_an_error(kind):
         with pytest.raises((ValueError, RuntimeError)):
             change()
     with pytest.raises(ValueError, match="no setting"):
-        _native.IndexSettings(kind, {"depth": 3})
+        _native.IndexSettings(KINDS[kind]().kind, {"depth": 3})
     with pytest.raises(ValueError, match="no kind"):
         _native.IndexSettings("graph", {})

@@ -6,6 +6,7 @@ import copy
 import gc
 import io
 import time
+from functools import partial
 
 import pytest
 import torch
@@ -18,7 +19,8 @@ from sparsam.engines.native_index import core_settings
 
 _native = pytest.importorskip("sparsam._native")
 
-KINDS = {"kdtree": sparsam.KDForest, "lsh": sparsam.LSH}
+# tables: the hash tables at sizes at which there would be a list of sketches
+KINDS = {"kdtree": sparsam.KDForest, "lsh": sparsam.LSH, "tables": partial(sparsam.LSH, few=16)}
 kinds = pytest.mark.parametrize("kind", KINDS)
 SIZES = {"input_size": 3, "output_size": 2, "hidden_size": 12, "word_size": 8, "num_heads": 2, "k": 3}
 

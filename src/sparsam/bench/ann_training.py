@@ -2,9 +2,10 @@
 
     python -m sparsam.bench.ann_training docs/bench
 
-SAM learns copy and recall as in figure 2 (same tasks, sizes and optimizer), with each index from the same seeds, until
-256 sequences have less than 0.01 bits wrong on average. Then, on fresh sequences: the error, and that of the same
-weights with exact search. Recall is that of the true K rows, and of the most similar one, along sequences of the
+SAM learns copy and recall as in figure 2 (same tasks, sizes and optimizer; a fifth of the rate from the first
+evaluation below 1 bit on, since the full one is not stable), with each index from the same seeds, until 256 sequences
+have less than 0.02 bits wrong on average. Then, on fresh sequences: the error of the weights with the lowest such
+average, and that of the same weights with exact search. Recall is that of the true K rows, and of the most similar one, along sequences of the
 largest training size: once early in training, when words crowd, and once at the end.
 
 Runs that the JSON has already are not made again.
@@ -33,7 +34,7 @@ INDEXES: dict[str, indexes.Index] = {
 }
 SEEDS = (0, 1, 2)
 MOST = {"copy": 6_000, "recall": 12_000}  # minibatches
-BATCH, EVERY, EARLY, SOLVED = 8, 250, 500, 0.01
+BATCH, EVERY, EARLY, SOLVED = 8, 250, 500, 0.02
 
 
 def train(name: str, index: str, seed: int, most: int) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def train(name: str, index: str, seed: int, most: int) -> dict[str, Any]:
     )
     losses: list[float] = []
     errors: list[float] = []
-    total, early = 0.0, (0.0, 0.0)
+    total, early, best = 0.0, (0.0, 0.0), model.state_dict()
     for step in range(1, most + 1):
         batch = train_task.sample(BATCH, generator)
         loss = train_task.loss(model(batch.inputs)[0], batch)
@@ -63,10 +64,15 @@ def train(name: str, index: str, seed: int, most: int) -> dict[str, Any]:
         losses.append(total / EVERY)
         errors.append(error_of(model, test_task, 256, seed=1))
         total = 0.0
+        if errors[-1] <= min(errors):
+            best = {key: value.clone() for key, value in model.state_dict().items()}
+        if errors[-1] < 1:
+            optimizer.param_groups[0]["lr"] = OPTIMIZER.learning_rate / 5
         if errors[-1] < SOLVED:
             break
     exact = _model(train_task, sparsam.Linear())
-    exact.load_state_dict(model.state_dict())
+    for each in (model, exact):
+        each.load_state_dict(best)
     return {
         "task": name,
         "index": index,
