@@ -93,7 +93,7 @@ class LSH(Index):
             raise ValueError(f"bits: expected an int in 0..24, got {self.bits}")
 
 
-CROSSOVER = 2560  # words from which on approximate search is the faster one; measured in docs/ann.md
+CROSSOVER = 1280  # words from which on approximate search is the faster one; measured in docs/ann.md
 
 
 @dataclass(frozen=True)

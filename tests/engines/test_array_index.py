@@ -81,7 +81,7 @@ def test_any_history_against_a_plain_set(kind, history):
         assert len(narrow) == len(full) == len(present)
 
 
-@pytest.mark.parametrize("kind, bound", [("kdtree", 0.93), ("lsh", 0.96), ("tables", 0.96)])  # measured: 0.974, 0.996, 0.996
+@pytest.mark.parametrize("kind, bound", [("kdtree", 0.93), ("lsh", 0.96)])  # measured: 0.974 and 0.996
 def test_recall(kind, bound):
     words = unit_words(50_000, 32)
     queries, truth = noisy_queries(words, 500)
