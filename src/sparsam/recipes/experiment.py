@@ -135,7 +135,7 @@ def _text(value: Any) -> str:
 
 
 def draw(experiment: Experiment, out: Path) -> None:
-    """Learning curves (and levels), one picture per task."""
+    """Learning curves (for a curriculum, levels over time), one picture per task."""
     from sparsam.plots import curves
 
     by_task: dict[str, list[Path]] = {}
@@ -143,5 +143,5 @@ def draw(experiment: Experiment, out: Path) -> None:
         by_task.setdefault(config.task.name, []).append(out / name)
     for task, paths in by_task.items():
         curves.plot_curves(paths, out / f"{task}.png")
-        if any(RunFolder(path).events("level") for path in paths):
-            curves.plot_curves(paths, out / f"{task}-levels.png", "level")
+        if any(experiment.runs[path.name].curriculum for path in paths):
+            curves.plot_curves(paths, out / f"{task}-levels.png", "level", "seconds")

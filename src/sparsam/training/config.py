@@ -44,6 +44,7 @@ class ModelConfig:
     num_heads: int = 4
     k: int = 4
     index: str = "linear"
+    index_settings: dict[str, Any] = field(default_factory=dict)  # of that index, e.g. {"checks": 256} for "kdtree"
     engine: str = "auto"
     extra: dict[str, Any] = field(default_factory=dict)  # further keyword arguments of the model, passed as they are
 
@@ -51,7 +52,20 @@ class ModelConfig:
         _one_of("model.name", self.name, MODELS)
 
     def arguments(self) -> dict[str, Any]:
-        return {key: getattr(self, key) for key in _ARGUMENTS[self.name]} | self.extra
+        values: dict[str, Any] = {key: getattr(self, key) for key in _ARGUMENTS[self.name]}
+        if self.index_settings and "index" in values:
+            values["index"] = self._index()
+        return values | self.extra
+
+    def _index(self) -> Any:
+        from sparsam import indexes
+
+        if self.index not in indexes.NAMES:
+            raise ValueError(f"model.index: unknown {self.index!r}{_suggest(self.index, indexes.NAMES)}")
+        try:
+            return indexes.NAMES[self.index](**self.index_settings)
+        except TypeError as error:
+            raise ValueError(f"model.index_settings: {error}") from error
 
     def build(self, input_size: int, output_size: int) -> torch.nn.Module:
         import sparsam
@@ -88,6 +102,8 @@ class OptimizerConfig:
     epsilon: float = 1e-6
     clip: float = 1.0
     warmup: int = 0  # minibatches over which the learning rate rises from zero
+    full_rate_level: int | None = None  # above this level of the curriculum the rate falls with the root of the level
+    patience: int = 0  # minibatches in a row without a finite gradient that are passed over before the run ends
 
     def __post_init__(self) -> None:
         _one_of("optimizer.name", self.name, ("rmsprop", "adam"))
@@ -95,6 +111,10 @@ class OptimizerConfig:
             raise ValueError(f"optimizer.learning_rate must be positive, got {self.learning_rate}")
         if self.clip < 0:
             raise ValueError(f"optimizer.clip must be zero (off) or positive, got {self.clip}")
+        if self.full_rate_level is not None and self.full_rate_level < 1:
+            raise ValueError(f"optimizer.full_rate_level must be at least 1, got {self.full_rate_level}")
+        if self.patience < 0:
+            raise ValueError(f"optimizer.patience must be zero or more, got {self.patience}")
 
 
 @dataclass

@@ -35,6 +35,8 @@ class Learner:
         self.seeds = MinibatchSeeds(config.seed, rank)
         self.errors: dict[str, float] = {}  # of the last minibatch they were counted for
         self.time_steps = 0  # sequences times their length, so far
+        self.passed_over = 0  # minibatches in a row whose gradient was not finite
+        self._rate_varies = config.optimizer.warmup > 0 or config.optimizer.full_rate_level is not None
         self._on_cpu = torch.device(config.device).type == "cpu"
 
     def gradient(self, step: int, level: int | None) -> float:
@@ -51,19 +53,30 @@ class Learner:
             self.errors = self.task.errors(outputs, batch)
         return float(loss.detach())
 
-    def apply(self, step: int, loss: float) -> float:
-        """Clip the gradient, step, and return the gradient's norm before clipping."""
+    def apply(self, step: int, loss: float, level: int | None = None) -> float:
+        """Clip the gradient, step, and return the gradient's norm before clipping.
+
+        A gradient that is not finite changes nothing; one more than ``optimizer.patience`` of them in a row end the
+        run. A single minibatch may overflow on its way back through thousands of steps; weights that are beyond repair
+        do so every time.
+        """
         settings = self.config.optimizer
         norm = self.flat.clip(settings.clip)
         if not (math.isfinite(loss) and math.isfinite(norm)):
+            self.passed_over += 1
+            if self.passed_over <= settings.patience:
+                return norm
             raise NonFiniteLoss(
                 f"minibatch {step + 1}: loss {loss}, gradient norm {norm}. The last good checkpoint is kept. "
                 f"Try a lower learning rate (now {settings.learning_rate:g}), a tighter gradient clip (now "
-                f"{settings.clip:g}), a warmup (now {settings.warmup} minibatches), or another seed."
+                f"{settings.clip:g}), a warmup (now {settings.warmup} minibatches), more patience (now "
+                f"{settings.patience} minibatches), or another seed."
             )
-        if step <= settings.warmup:
+        self.passed_over = 0
+        if self._rate_varies:
+            rate = learning_rate(settings, step, level)
             for group in self.optimizer.param_groups:
-                group["lr"] = learning_rate(settings, step)
+                group["lr"] = rate
         self.optimizer.step()
         return norm
 
@@ -72,6 +85,7 @@ class Learner:
             "optimizer": self.optimizer.state_dict(),
             "random": torch.get_rng_state(),
             "errors": self.errors,
+            "passed_over": self.passed_over,
         }
 
     def load_state_dict(self, weights: dict[str, Tensor], state: dict) -> None:
@@ -81,3 +95,4 @@ class Learner:
         self.optimizer.load_state_dict(state["optimizer"] | {"param_groups": settings})
         torch.set_rng_state(state["random"])
         self.errors = state["errors"]
+        self.passed_over = state.get("passed_over", 0)

@@ -7,6 +7,7 @@ happens around a minibatch (curriculum, log, evaluation, checkpoint, display, re
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -89,10 +90,15 @@ class Run:
         config = self.config
         self.step += 1
         step = self.step
-        self._loss_sum += loss
-        self._loss_count += 1
+        finite = math.isfinite(loss)
+        if finite:
+            self._loss_sum += loss
+            self._loss_count += 1
+        if not (finite and math.isfinite(norm)):
+            self.write("passed_over", loss=str(loss), gradient_norm=str(norm), level=self.level)
+            self.display.note(f"minibatch {step:,}: passed over (loss {loss:.4g}, gradient norm {norm:.4g})")
         self._last_loss, self._last_norm = loss, norm
-        if self.curriculum and self.curriculum.update(loss):
+        if finite and self.curriculum and self.curriculum.update(loss):
             self.write(
                 "level",
                 level=self.curriculum.level,
@@ -125,7 +131,7 @@ class Run:
         elapsed = max(now - then, 1e-9)
         self.write(
             "train",
-            loss=self._loss_sum / self._loss_count,
+            loss=self._loss_sum / max(self._loss_count, 1),
             **self.learner.errors,
             level=self.level,
             gradient_norm=self._last_norm,
@@ -309,7 +315,7 @@ def _train_here(run: Run, learner: Learner, processes: Processes) -> Outcome:
             stop = interrupt.signal is not None
             if processes.size > 1:
                 loss, stop = processes.average(learner.flat, loss, stop)
-            norm = learner.apply(run.step, loss)
+            norm = learner.apply(run.step, loss, run.level)
             reason = run.record(loss, norm)
             if stop and reason is None:
                 reason = "interrupted"
