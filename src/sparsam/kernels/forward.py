@@ -10,7 +10,7 @@ import triton.language as tl
 from sparsam.kernels.following import mixed_read
 from sparsam.kernels.links import update_links
 from sparsam.kernels.ordering import key_number, key_row
-from sparsam.kernels.products import softplus, tanh, vector_times_matrix
+from sparsam.kernels.products import softplus, tanh
 from sparsam.kernels.ring import least_recent, touch
 from sparsam.kernels.rows import summed_over_same
 from sparsam.kernels.search import most_similar
@@ -37,6 +37,26 @@ def lstm_sums(x, matrix, COUNT: tl.constexpr, HP: tl.constexpr, BLOCK: tl.conste
         o += value * tl.load(at + 3 * HP)
         begin += BLOCK
     return tl.sum(i, 0), tl.sum(f, 0), tl.sum(g, 0), tl.sum(o, 0)
+
+
+@triton.jit
+def interface_sums(x, matrix, COUNT: tl.constexpr, RW: tl.constexpr, GP: tl.constexpr, BLOCK: tl.constexpr):
+    """The sums of queries (RW), write words (RW) and gates (GP) over x (COUNT); `matrix` is (COUNT, 2 RW + GP)."""
+    inner = tl.arange(0, BLOCK)
+    flat = tl.arange(0, RW)[None, :]
+    query = tl.zeros([BLOCK, RW], tl.float32)
+    word = tl.zeros([BLOCK, RW], tl.float32)
+    gate = tl.zeros([BLOCK, GP], tl.float32)
+    begin = 0
+    while begin < COUNT:
+        j = begin + inner
+        value = tl.load(x + j)[:, None]
+        at = matrix + j[:, None] * (2 * RW + GP)
+        query += value * tl.load(at + flat)
+        word += value * tl.load(at + RW + flat)
+        gate += value * tl.load(at + 2 * RW + tl.arange(0, GP)[None, :])
+        begin += BLOCK
+    return tl.sum(query, 0), tl.sum(word, 0), tl.sum(gate, 0)
 
 
 @triton.jit
@@ -164,11 +184,9 @@ def forward(
         # interface: queries, write words, then beta = 1 + softplus, alpha and gamma = sigmoid, read modes as they are
         hidden = joint + after * JP
         ask = interface + tb * AP
-        value = vector_times_matrix(hidden, asking, AP, HP, RW, PRODUCT) + tl.load(asking_bias + flat)
-        tl.store(ask + flat, value)
-        value = vector_times_matrix(hidden, asking + RW, AP, HP, RW, PRODUCT) + tl.load(asking_bias + RW + flat)
-        tl.store(ask + RW + flat, value)
-        value = vector_times_matrix(hidden, asking + 2 * RW, AP, HP, GP, PRODUCT)
+        query, word, value = interface_sums(hidden, asking, HP, RW, GP, PRODUCT)
+        tl.store(ask + flat, query + tl.load(asking_bias + flat))
+        tl.store(ask + RW + flat, word + tl.load(asking_bias + RW + flat))
         value += tl.load(asking_bias + 2 * RW + gate)
         value = tl.where(gate < RP, 1 + softplus(value), tl.where(gate < 3 * RP, tl.sigmoid(value), value))
         tl.store(ask + 2 * RW + gate, value)

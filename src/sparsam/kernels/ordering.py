@@ -32,11 +32,13 @@ def largest_of_two(first, second, K: tl.constexpr, KP: tl.constexpr):
     """The K largest keys of two lists (rows, ...) along the second dimension, as (rows, KP), largest first."""
     place = tl.arange(0, KP)[None, :]
     found = tl.full([first.shape[0], KP], NOTHING, tl.int64)
-    for k in tl.static_range(K):
+    k = 0
+    while k < K:  # not unrolled: instructions would not fit their cache
         top = tl.maximum(tl.max(first, 1), tl.max(second, 1))
         first = tl.where(first == top[:, None], NOTHING, first)
         second = tl.where(second == top[:, None], NOTHING, second)
         found = tl.where(place == k, top[:, None], found)
+        k += 1
     return found
 
 
@@ -45,8 +47,10 @@ def largest(keys, K: tl.constexpr, KP: tl.constexpr):
     """The K largest keys along the second dimension, as (rows, KP), largest first."""
     place = tl.arange(0, KP)[None, :]
     found = tl.full([keys.shape[0], KP], NOTHING, tl.int64)
-    for k in tl.static_range(K):
+    k = 0
+    while k < K:
         top = tl.max(keys, 1)
         keys = tl.where(keys == top[:, None], NOTHING, keys)
         found = tl.where(place == k, top[:, None], found)
+        k += 1
     return found

@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from sparsam.kernels.ordering import NOTHING, largest_of_two, sort_key
+from sparsam.kernels.ordering import NOTHING, largest, sort_key
 
 EPSILON = tl.constexpr(1e-6)  # as in `sparsam.reference.addressing`
 
@@ -31,10 +31,15 @@ def most_similar(
     BLOCK: tl.constexpr,
     SIMILARITY: tl.constexpr,
 ):
-    """Keys (RP, KP) of the K most similar of the first `count` rows, best first."""
+    """Keys (RP, KP) of the K most similar of the first `count` rows, best first.
+
+    Every place of a block keeps the K best of the rows that came by there; the K best of all are chosen at the end, so
+    that threads meet once and not for every block.
+    """
     heads: tl.constexpr = query.shape[0]
     column = tl.arange(0, WP)
-    best = tl.full([heads, KP], NOTHING, tl.int64)
+    # Below every key, and each different: a new key takes the place of the smallest alone.
+    best = tl.zeros([heads, BLOCK, KP], tl.int64) + (NOTHING + tl.arange(0, KP)[None, None, :].to(tl.int64))
     query_norm = tl.sqrt(tl.sum(query * query, 1))
     begin = 0
     while begin < count:
@@ -44,6 +49,7 @@ def most_similar(
         dot = tl.sum(query[:, None, :] * tile[None, :, :], 2)
         score = similarity(dot, query_norm[:, None], tl.sqrt(tl.sum(tile * tile, 1))[None, :], SIMILARITY)
         key = tl.where(there[None, :], sort_key(score, row[None, :]), NOTHING)
-        best = largest_of_two(key, best, K, KP)
+        least = tl.min(best, 2)
+        best = tl.where((best == least[:, :, None]) & (key > least)[:, :, None], key[:, :, None], best)
         begin += BLOCK
-    return best
+    return largest(tl.reshape(best, [heads, BLOCK * KP]), K, KP)
