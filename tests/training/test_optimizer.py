@@ -44,10 +44,15 @@ def test_the_gradient_is_left_as_it_is() -> None:
 
 def test_the_rate_falls_with_the_root_of_the_level() -> None:
     config = OptimizerConfig(learning_rate=1e-3, full_rate_level=1024, warmup=10)
-    assert learning_rate(config, 50, None) == learning_rate(config, 50, 8) == learning_rate(config, 50, 1024) == 1e-3
-    assert learning_rate(config, 50, 4096) == pytest.approx(5e-4)
-    assert learning_rate(config, 4, 4096) == pytest.approx(2.5e-4)
-    assert learning_rate(OptimizerConfig(learning_rate=1e-3), 50, 4096) == 1e-3
+    assert [learning_rate(config, 50, 100, level) for level in (None, 8, 1024)] == [1e-3] * 3
+    assert learning_rate(config, 50, 100, 4096) == pytest.approx(5e-4)
+    assert learning_rate(config, 4, 100, 4096) == pytest.approx(2.5e-4)
+    assert learning_rate(OptimizerConfig(learning_rate=1e-3), 50, 100, 4096) == 1e-3
+
+
+def test_the_rate_falls_to_the_final_one() -> None:
+    config = OptimizerConfig(learning_rate=1e-2, final_rate=1e-4)
+    assert [learning_rate(config, step, 100) for step in (0, 50, 100, 200)] == pytest.approx([1e-2, 1e-3, 1e-4, 1e-4])
 
 
 def test_the_rate_of_the_level_is_the_one_applied(tiny: Any) -> None:
@@ -79,7 +84,7 @@ def test_minibatches_without_a_finite_gradient_are_passed_over_up_to_the_patienc
         apply(True)
 
 
-@pytest.mark.parametrize("key", ["full_rate_level", "patience"])
+@pytest.mark.parametrize("key", ["full_rate_level", "patience", "final_rate"])
 def test_settings_are_checked(key: str) -> None:
     with pytest.raises(ValueError, match=key):
         OptimizerConfig(**{key: -1})

@@ -36,7 +36,8 @@ class Learner:
         self.errors: dict[str, float] = {}  # of the last minibatch they were counted for
         self.time_steps = 0  # sequences times their length, so far
         self.passed_over = 0  # minibatches in a row whose gradient was not finite
-        self._rate_varies = config.optimizer.warmup > 0 or config.optimizer.full_rate_level is not None
+        schedule = config.optimizer
+        self._rate_varies = schedule.warmup > 0 or (schedule.final_rate, schedule.full_rate_level) != (None, None)
         self._on_cpu = torch.device(config.device).type == "cpu"
 
     def gradient(self, step: int, level: int | None) -> float:
@@ -74,7 +75,7 @@ class Learner:
             )
         self.passed_over = 0
         if self._rate_varies:
-            rate = learning_rate(settings, step, level)
+            rate = learning_rate(settings, step, self.config.steps, level)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
         self.optimizer.step()
