@@ -65,6 +65,7 @@ def test_evaluation_asks_for_one_pair_whatever_training_asks_for() -> None:
 
 def test_extrapolation_is_figure_3_up_to_its_highest_level() -> None:
     longer = recipe("extrapolation")().runs["recall-sam-linear-0"]
+    assert longer.optimizer.full_rate_level and longer.optimizer.patience  # a long run in one go
     figure3 = recipe("figure3")(max_level=10_000).runs["recall-sam-linear-0"]
     assert longer.curriculum == figure3.curriculum and longer.optimizer == figure3.optimizer
 

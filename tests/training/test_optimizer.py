@@ -53,6 +53,8 @@ def test_the_rate_falls_with_the_root_of_the_level() -> None:
 def test_the_rate_falls_to_the_final_one() -> None:
     config = OptimizerConfig(learning_rate=1e-2, final_rate=1e-4)
     assert [learning_rate(config, step, 100) for step in (0, 50, 100, 200)] == pytest.approx([1e-2, 1e-3, 1e-4, 1e-4])
+    held = OptimizerConfig(learning_rate=1e-2, final_rate=1e-4, hold=20)
+    assert [learning_rate(held, step, 100) for step in (0, 20, 60, 100)] == pytest.approx([1e-2, 1e-2, 1e-3, 1e-4])
 
 
 def test_the_rate_of_the_level_is_the_one_applied(tiny: Any) -> None:
@@ -84,7 +86,7 @@ def test_minibatches_without_a_finite_gradient_are_passed_over_up_to_the_patienc
         apply(True)
 
 
-@pytest.mark.parametrize("key", ["full_rate_level", "patience", "final_rate"])
+@pytest.mark.parametrize("key", ["full_rate_level", "patience", "final_rate", "hold"])
 def test_settings_are_checked(key: str) -> None:
     with pytest.raises(ValueError, match=key):
         OptimizerConfig(**{key: -1})

@@ -102,7 +102,8 @@ class OptimizerConfig:
     epsilon: float = 1e-6
     clip: float = 1.0
     warmup: int = 0  # minibatches over which the learning rate rises from zero
-    final_rate: float | None = None  # the rate falls to this one by the last minibatch, by the same factor each time
+    final_rate: float | None = None  # what the rate falls to by the last minibatch, by the same factor each time ...
+    hold: int = 0  # ... after so many minibatches at the full rate
     full_rate_level: int | None = None  # above this level of the curriculum the rate falls with the root of the level
     patience: int = 0  # minibatches in a row without a finite gradient that are passed over before the run ends
 
@@ -112,6 +113,8 @@ class OptimizerConfig:
             raise ValueError(f"optimizer.learning_rate must be positive, got {self.learning_rate}")
         if self.final_rate is not None and self.final_rate <= 0:
             raise ValueError(f"optimizer.final_rate must be positive, got {self.final_rate}")
+        if self.hold < 0:
+            raise ValueError(f"optimizer.hold must be zero or more, got {self.hold}")
         if self.clip < 0:
             raise ValueError(f"optimizer.clip must be zero (off) or positive, got {self.clip}")
         if self.full_rate_level is not None and self.full_rate_level < 1:

@@ -82,13 +82,13 @@ def build_optimizer(config: OptimizerConfig, parameters: Tensor) -> torch.optim.
 
 
 def learning_rate(config: OptimizerConfig, step: int, steps: int, level: int | None = None) -> float:
-    """The rate of minibatch ``step`` (from 0) of ``steps``: a linear rise over ``warmup``, then constant, or falling
-    geometrically to ``final_rate``. Above ``full_rate_level`` it is smaller by the root of the ratio, since the gradient
-    through a longer sequence is a noisier one.
+    """The rate of minibatch ``step`` (from 0) of ``steps``: a linear rise over ``warmup``, then constant, or from
+    ``hold`` on falling geometrically to ``final_rate``. Above ``full_rate_level`` it is smaller by the root of the
+    ratio, since the gradient through a longer sequence is a noisier one.
     """
     rate = config.learning_rate
-    if config.final_rate is not None:
-        rate *= (config.final_rate / rate) ** min(step / steps, 1.0)
+    if config.final_rate is not None and step > config.hold:
+        rate *= (config.final_rate / rate) ** min((step - config.hold) / max(steps - config.hold, 1), 1.0)
     if step < config.warmup:
         rate *= (step + 1) / config.warmup
     if level is not None and config.full_rate_level is not None and level > config.full_rate_level:
