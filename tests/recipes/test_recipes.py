@@ -99,3 +99,7 @@ def test_reproduce_runs_what_is_left_and_writes_table_json_and_plot(tmp_path: Pa
     assert table(rows).count("\n") == 3
     reproduce(experiment, tmp_path, said.append, quiet=True)
     assert len(said) == 2  # nothing was run twice
+    experiment.runs["copy-lstm-2"] = base.with_settings(["seed=2"])
+    assert reproduce(experiment, tmp_path, said.append, quiet=True, collect=True) == rows and len(said) == 2
+    with pytest.raises(ValueError, match="holds no run"):
+        reproduce(experiment, tmp_path / "nowhere", collect=True)

@@ -30,16 +30,23 @@ class Experiment:
 
 
 def reproduce(
-    experiment: Experiment, out: str | Path, report: Callable[[str], None] = print, quiet: bool = False
+    experiment: Experiment,
+    out: str | Path,
+    report: Callable[[str], None] = print,
+    quiet: bool = False,
+    collect: bool = False,
 ) -> list[dict[str, Any]]:
     """Carry out what is left of an experiment and write summary.json, summary.md and the plots to ``out``.
 
-    A run that has ended is not run again; one that was interrupted goes on. Returns one row per run.
+    A run that has ended is not run again; one that was interrupted goes on. With ``collect`` nothing is trained: what
+    has ended is summed up, as when the runs were spread over machines. Returns one row per run.
     """
     out = Path(out)
     rows = []
     for number, (name, config) in enumerate(experiment.runs.items(), 1):
         folder = RunFolder(out / name)
+        if folder.result() is None and collect:
+            continue
         if folder.result() is None:
             report(f"[{number}/{len(experiment.runs)}] {name}")
             outcome = train(config, folder.path, resume=folder.exists(), quiet=quiet)
@@ -47,6 +54,8 @@ def reproduce(
                 raise KeyboardInterrupt
         rows.append(_row(experiment, name, folder))
         _write(experiment, out, rows)
+    if not rows:
+        raise ValueError(f"{out} holds no run of {experiment.name} that has ended")
     draw(experiment, out)
     return rows
 
@@ -140,7 +149,8 @@ def draw(experiment: Experiment, out: Path) -> None:
 
     by_task: dict[str, list[Path]] = {}
     for name, config in experiment.runs.items():
-        by_task.setdefault(config.task.name, []).append(out / name)
+        if RunFolder(out / name).exists():
+            by_task.setdefault(config.task.name, []).append(out / name)
     for task, paths in by_task.items():
         curves.plot_curves(paths, out / f"{task}.png")
         if any(experiment.runs[path.name].curriculum for path in paths):
