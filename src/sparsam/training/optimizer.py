@@ -33,7 +33,7 @@ class RMSProp(torch.optim.Optimizer):
         self._late = torch.tensor(1e30)
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
         for group in self.param_groups:
             rate, momentum = group["lr"], group["momentum"]
             for parameter in group["params"]:
