@@ -61,7 +61,7 @@ class Sequence(torch.autograd.Function):
         steps, batch, inputs = x.shape
         rows_in_all = words.shape[1]
         x = x.detach()
-        new, like = torch.zeros if call.padded else torch.empty, {"dtype": x.dtype, "device": x.device}
+        new, like = torch.empty, {"dtype": x.dtype, "device": x.device}
         counts = {"dtype": torch.int32, "device": x.device}
 
         gates = F.linear(x.reshape(steps * batch, inputs), w_ih[:, :inputs], b_ih + b_hh)
@@ -69,16 +69,16 @@ class Sequence(torch.autograd.Function):
         cells = new(steps + 1, batch, size.HP, **like)
         joint = new(steps + 1, batch, size.JP, **like)
         interface = new(steps, batch, size.AP, **like)
-        rows = torch.full((steps + 1, batch, size.RP, size.KP), -1, **counts)
-        weights = torch.zeros(steps + 1, batch, size.RP, size.KP, **like)
-        scores = torch.empty(steps, batch, size.RP, size.KP, **like)
-        unused = torch.empty(steps, batch, size.RP, **counts)
-        read_words = torch.empty(steps, batch, size.RP, size.KP, size.WP, **like)
+        rows = new(steps + 1, batch, size.RP, size.KP, **counts)
+        weights = new(steps + 1, batch, size.RP, size.KP, **like)
+        scores = new(steps, batch, size.RP, size.KP, **like)
+        unused = new(steps, batch, size.RP, **counts)
+        read_words = new(steps, batch, size.RP, size.KP, size.WP, **like)
         linked = steps if size.KL else 0
-        content_rows = torch.empty(linked, batch, size.RP, size.KP, **counts)
-        content_weights = torch.empty(linked, batch, size.RP, size.KP, **like)
-        content_words = torch.empty(linked, batch, size.RP, size.KP, size.WP, **like)
-        to_before = torch.empty(linked, batch, size.RP, size.KP, size.KP, **like)
+        content_rows = new(linked, batch, size.RP, size.KP, **counts)
+        content_weights = new(linked, batch, size.RP, size.KP, **like)
+        content_words = new(linked, batch, size.RP, size.KP, size.WP, **like)
+        to_before = new(linked, batch, size.RP, size.KP, size.KP, **like)
         to_after = torch.empty_like(to_before)
         cells[0] = F.pad(cell, (0, size.HP - size.H))
         joint[0] = size.join(hidden, read)
@@ -97,10 +97,10 @@ class Sequence(torch.autograd.Function):
         queue_rows, queue_stamps = _queue(last_access, call.fresh, room)
         scanned = torch.zeros(batch, **counts) if call.fresh else _last_written(words)
         links = [value.clone(memory_format=torch.contiguous_format) for value in call.links]
-        mark = torch.empty(batch if size.KL else 0, rows_in_all, **counts)
-        changed = torch.empty(batch if size.KL else 0, size.CHANGED, **counts)
-        scratch_rows = torch.empty(batch if size.KL else 0, size.RP, size.CP, **counts)
-        scratch_weights = torch.empty(scratch_rows.shape, **like)
+        mark = new(batch if size.KL else 0, rows_in_all, **counts)
+        changed = new(batch if size.KL else 0, size.CHANGED, **counts)
+        scratch_rows = new(batch if size.KL else 0, size.RP, size.CP, **counts)
+        scratch_weights = new(scratch_rows.shape, **like)
         tape = (cells, interface, rows, weights, scores, unused, read_words)
         tape += (content_rows, content_weights, content_words, to_before, to_after)
         kernel[(batch,)](
@@ -123,6 +123,7 @@ class Sequence(torch.autograd.Function):
             scratch_rows,
             scratch_weights,
             call.ends,
+            steps,
             batch,
             rows_in_all,
             room,

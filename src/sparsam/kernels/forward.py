@@ -10,53 +10,11 @@ import triton.language as tl
 from sparsam.kernels.following import mixed_read
 from sparsam.kernels.links import update_links
 from sparsam.kernels.ordering import key_number, key_row
-from sparsam.kernels.products import softplus, tanh
+from sparsam.kernels.products import softplus, tanh, vector_times_matrix
 from sparsam.kernels.ring import least_recent, touch
 from sparsam.kernels.rows import summed_over_same
 from sparsam.kernels.search import most_similar
 from sparsam.kernels.writing import write_entries
-
-
-@triton.jit
-def lstm_sums(x, matrix, COUNT: tl.constexpr, HP: tl.constexpr, BLOCK: tl.constexpr):
-    """The four gates' sums over x (COUNT); `matrix` is (COUNT, 4, HP)."""
-    unit = tl.arange(0, HP)[None, :]
-    inner = tl.arange(0, BLOCK)
-    i = tl.zeros([BLOCK, HP], tl.float32)
-    f = tl.zeros([BLOCK, HP], tl.float32)
-    g = tl.zeros([BLOCK, HP], tl.float32)
-    o = tl.zeros([BLOCK, HP], tl.float32)
-    begin = 0
-    while begin < COUNT:
-        j = begin + inner
-        value = tl.load(x + j)[:, None]
-        at = matrix + j[:, None] * (4 * HP) + unit
-        i += value * tl.load(at)
-        f += value * tl.load(at + HP)
-        g += value * tl.load(at + 2 * HP)
-        o += value * tl.load(at + 3 * HP)
-        begin += BLOCK
-    return tl.sum(i, 0), tl.sum(f, 0), tl.sum(g, 0), tl.sum(o, 0)
-
-
-@triton.jit
-def interface_sums(x, matrix, COUNT: tl.constexpr, RW: tl.constexpr, GP: tl.constexpr, BLOCK: tl.constexpr):
-    """The sums of queries (RW), write words (RW) and gates (GP) over x (COUNT); `matrix` is (COUNT, 2 RW + GP)."""
-    inner = tl.arange(0, BLOCK)
-    flat = tl.arange(0, RW)[None, :]
-    query = tl.zeros([BLOCK, RW], tl.float32)
-    word = tl.zeros([BLOCK, RW], tl.float32)
-    gate = tl.zeros([BLOCK, GP], tl.float32)
-    begin = 0
-    while begin < COUNT:
-        j = begin + inner
-        value = tl.load(x + j)[:, None]
-        at = matrix + j[:, None] * (2 * RW + GP)
-        query += value * tl.load(at + flat)
-        word += value * tl.load(at + RW + flat)
-        gate += value * tl.load(at + 2 * RW + tl.arange(0, GP)[None, :])
-        begin += BLOCK
-    return tl.sum(query, 0), tl.sum(word, 0), tl.sum(gate, 0)
 
 
 @triton.jit
@@ -99,6 +57,7 @@ def forward(
     scratch_rows,
     scratch_weights,
     lengths,
+    steps,
     B,
     N,
     queue_size,
@@ -167,11 +126,11 @@ def forward(
 
         # 1: controller
         at = gates + tb * (4 * HP) + unit
-        i, f, g, o = lstm_sums(joint + tb * JP, recurrent, JP, HP, PRODUCT)
-        i = tl.sigmoid(tl.load(at) + i)
-        f = tl.sigmoid(tl.load(at + HP) + f)
-        g = tanh(tl.load(at + 2 * HP) + g)
-        o = tl.sigmoid(tl.load(at + 3 * HP) + o)
+        x = joint + tb * JP
+        i = tl.sigmoid(tl.load(at) + vector_times_matrix(x, recurrent, 4 * HP, JP, HP, PRODUCT))
+        f = tl.sigmoid(tl.load(at + HP) + vector_times_matrix(x, recurrent + HP, 4 * HP, JP, HP, PRODUCT))
+        g = tanh(tl.load(at + 2 * HP) + vector_times_matrix(x, recurrent + 2 * HP, 4 * HP, JP, HP, PRODUCT))
+        o = tl.sigmoid(tl.load(at + 3 * HP) + vector_times_matrix(x, recurrent + 3 * HP, 4 * HP, JP, HP, PRODUCT))
         cell = f * tl.load(cells + tb * HP + unit) + i * g
         tl.store(at, i)
         tl.store(at + HP, f)
@@ -184,9 +143,11 @@ def forward(
         # interface: queries, write words, then beta = 1 + softplus, alpha and gamma = sigmoid, read modes as they are
         hidden = joint + after * JP
         ask = interface + tb * AP
-        query, word, value = interface_sums(hidden, asking, HP, RW, GP, PRODUCT)
-        tl.store(ask + flat, query + tl.load(asking_bias + flat))
-        tl.store(ask + RW + flat, word + tl.load(asking_bias + RW + flat))
+        value = vector_times_matrix(hidden, asking, AP, HP, RW, PRODUCT) + tl.load(asking_bias + flat)
+        tl.store(ask + flat, value)
+        value = vector_times_matrix(hidden, asking + RW, AP, HP, RW, PRODUCT) + tl.load(asking_bias + RW + flat)
+        tl.store(ask + RW + flat, value)
+        value = vector_times_matrix(hidden, asking + 2 * RW, AP, HP, GP, PRODUCT)
         value += tl.load(asking_bias + 2 * RW + gate)
         value = tl.where(gate < RP, 1 + softplus(value), tl.where(gate < 3 * RP, tl.sigmoid(value), value))
         tl.store(ask + 2 * RW + gate, value)
@@ -224,7 +185,7 @@ def forward(
                 changed,
                 KL,
                 KLP,
-                32,
+                64,
             )
         tl.debug_barrier()
 
@@ -288,3 +249,7 @@ def forward(
         tl.debug_barrier()
         t += 1
     tl.store(clock + b, start + length)
+    while t < steps:  # padding: the products over all steps must not meet what was never written
+        tl.store(joint + ((t + 1) * B + b) * JP + unit, tl.zeros([HP], tl.float32))
+        tl.store(joint + ((t + 1) * B + b) * JP + HP + flat, tl.zeros([RW], tl.float32))
+        t += 1

@@ -78,6 +78,40 @@ def update_links(
     count += tl.sum(p_flat, 0)
     tl.debug_barrier()
 
+    # P(j,i) <- (1 - w(i)) P(j,i) + w(i) p(j) for written i and j in p or N(i,.)
+    begin = 0
+    while begin < count:
+        which = begin + tl.arange(0, BLOCK)
+        valid = which < count
+        j = tl.load(changed + which, mask=valid, other=-1)
+        j_p = tl.zeros([BLOCK], tl.float32)
+        touched = tl.zeros([BLOCK, size], tl.int32)
+        e = 0
+        while e < KL:  # entry by entry: matrices of all entries at once would not fit the registers
+            j_p += tl.where(j == tl.load(now_columns + e), tl.load(now_weights + e), 0.0)
+            link = tl.load(before_columns + row * KL + e, mask=written, other=-1)
+            touched |= (link[None, :] == j[:, None]).to(tl.int32)
+            e += 1
+        able = written[None, :] & (row[None, :] != j[:, None]) & valid[:, None]
+        touched = ((touched > 0) | (j_p > 0)[:, None]) & able
+        old = tl.zeros([BLOCK, size], tl.float32)
+        j_kept = tl.full([BLOCK, KLP], NOTHING, tl.int64)
+        e = 0
+        while e < KL:
+            j_column = tl.load(after_columns + j * KL + e, mask=valid, other=-1)
+            j_weight = tl.load(after_weights + j * KL + e, mask=valid, other=0.0)
+            same = (j_column[:, None] == row[None, :]) & touched
+            old += tl.where(same, j_weight[:, None], 0.0)
+            stays = (tl.sum(same.to(tl.int32), 1) == 0) & (j_column >= 0)
+            key = _link_key(j_weight, j_column, stays)
+            j_kept = tl.where(entry[None, :] == e, key[:, None], j_kept)
+            e += 1
+        row_there = tl.broadcast_to(row[None, :], [BLOCK, size])
+        j_new = _link_key(decay[None, :] * old + weight[None, :] * j_p[:, None], row_there, touched)
+        _keep(after_columns, after_weights, j, largest_of_two(j_new, j_kept, KL, KLP), KL, KLP, valid)
+        begin += BLOCK
+    tl.debug_barrier()
+
     # N(i,.) <- (1 - w(i)) N(i,.) + w(i) p
     in_p = (old_column[:, :, None] == p_column[None, None, :]) & old_there[:, :, None]
     from_p = tl.sum(tl.where(in_p, p_weight[None, None, :], 0.0), 2)
@@ -86,31 +120,6 @@ def update_links(
     new_column = tl.broadcast_to(p_column[None, :], [size, KLP])
     new = _link_key(weight[:, None] * p_weight[None, :], new_column, new_there)
     _keep(before_columns, before_weights, row, largest_of_two(kept, new, KL, KLP), KL, KLP, written)
-
-    # P(j,i) <- (1 - w(i)) P(j,i) + w(i) p(j) for written i and j in p or N(i,.)
-    begin = 0
-    while begin < count:
-        which = begin + tl.arange(0, BLOCK)
-        valid = which < count
-        j = tl.load(changed + which, mask=valid, other=-1)
-        j_p = tl.sum(tl.where(j[:, None] == p_column[None, :], p_weight[None, :], 0.0), 1)
-        touched = tl.sum((old_column[None, :, :] == j[:, None, None]).to(tl.int32), 2) > 0  # (BLOCK, X): j in N(i,.)
-        touched = (touched | (j_p > 0)[:, None]) & written[None, :] & (row[None, :] != j[:, None]) & valid[:, None]
-        j_place = j[:, None] * KL + entry[None, :]
-        j_asked = valid[:, None] & (entry < KL)[None, :]
-        j_column = tl.load(after_columns + j_place, mask=j_asked, other=-1)
-        j_weight = tl.load(after_weights + j_place, mask=j_asked, other=0.0)
-        same = (j_column[:, :, None] == row[None, None, :]) & touched[:, None, :]  # (BLOCK, KLP, X)
-        updated = tl.sum(same.to(tl.int32), 2) > 0
-        its_decay = tl.sum(tl.where(same, decay[None, None, :], 0.0), 2)
-        its_write = tl.sum(tl.where(same, weight[None, None, :], 0.0), 2)
-        value = tl.where(updated, its_decay * j_weight + its_write * j_p[:, None], j_weight)
-        j_kept = _link_key(value, j_column, j_column >= 0)
-        fresh = touched & (tl.sum(same.to(tl.int32), 1) == 0)
-        row_there = tl.broadcast_to(row[None, :], [BLOCK, size])
-        j_new = _link_key(j_p[:, None] * weight[None, :], row_there, fresh)
-        _keep(after_columns, after_weights, j, largest_of_two(j_new, j_kept, KL, KLP), KL, KLP, valid)
-        begin += BLOCK
 
     # p <- (1 - sum w) p + w
     share = tl.maximum(1 - tl.sum(tl.where(written, weight, 0.0), 0), 0.0)

@@ -8,7 +8,7 @@ import triton.language as tl
 def summed_over_same(row, part):
     """For each entry, the sum of `part` (X, WP) over all entries of its row, alike for each of them."""
     same = (row[:, None] == row[None, :]) & (row >= 0)[:, None]
-    return tl.dot(same.to(tl.float32), part, input_precision="ieee")
+    return tl.dot(same.to(tl.float32), part, input_precision="tf32x3")
 
 
 @triton.jit

@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 
 import torch
 
+from sparsam.training.start import StartConfig
+
 MODELS = ("lstm", "ntm", "dam", "sam", "dnc", "sdnc")
 
 # The arguments each model understands besides input_size and output_size.
@@ -150,6 +152,7 @@ class RunConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     task: TaskConfig = field(default_factory=TaskConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    start: StartConfig | None = None
     curriculum: CurriculumConfig | None = None
     batch_size: int = 8
     steps: int = 10_000  # minibatches, of all workers together

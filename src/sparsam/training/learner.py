@@ -10,6 +10,7 @@ from torch import Tensor
 from sparsam.training.config import RunConfig
 from sparsam.training.evaluate import forward
 from sparsam.training.flat import FlatParameters
+from sparsam.training.prefetch import Prefetch
 from sparsam.training.optimizer import build_optimizer, learning_rate
 from sparsam.training.seeds import MinibatchSeeds, mix
 
@@ -30,6 +31,8 @@ class Learner:
         self.task = config.task.build(for_training=True)
         torch.manual_seed(mix(config.seed))
         self.model = config.model.build(self.task.input_size, self.task.output_size).to(config.device)
+        if config.start is not None:
+            config.start.apply(self.model)
         self.flat = FlatParameters(self.model, shared)
         self.optimizer = build_optimizer(config.optimizer, self.flat.parameters)
         self.seeds = MinibatchSeeds(config.seed, rank)
@@ -38,14 +41,16 @@ class Learner:
         self.passed_over = 0  # minibatches in a row whose gradient was not finite
         schedule = config.optimizer
         self._rate_varies = schedule.warmup > 0 or (schedule.final_rate, schedule.full_rate_level) != (None, None)
-        self._on_cpu = torch.device(config.device).type == "cpu"
+        on_gpu = torch.device(config.device).type == "cuda"
+        self._ahead = Prefetch(self.task, self.seeds, config.batch_size, config.device) if on_gpu else None
 
     def gradient(self, step: int, level: int | None) -> float:
         """Leave the gradient of minibatch ``step`` in ``flat.gradients`` and return its loss."""
-        batch = self.task.sample(self.config.batch_size, self.seeds.at(step), level)
+        if self._ahead is None:
+            batch = self.task.sample(self.config.batch_size, self.seeds.at(step), level)
+        else:
+            batch = self._ahead.take(step, level)
         self.time_steps += batch.inputs.shape[0] * batch.inputs.shape[1]
-        if not self._on_cpu:
-            batch = batch.to(self.config.device)
         outputs = forward(self.model, batch)
         loss = self.task.loss(outputs, batch)
         self.flat.zero()
