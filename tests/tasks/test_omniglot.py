@@ -119,6 +119,7 @@ def test_sizes_follow_the_level(make):
     random = generator()
     assert {task.sample(1, random, level=3).level for _ in range(60)} == {1, 2, 3}
     assert {task.sample(1, random).level for _ in range(120)} == set(range(2, 9))
+    assert {make(min_share=0.5).sample(1, random, level=7).level for _ in range(60)} == {4, 5, 6, 7}
     with pytest.raises(ValueError, match=r"level must be from 1 to labels \(20\), got 21"):
         task.sample(1, random, level=21)
 

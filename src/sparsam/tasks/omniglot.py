@@ -161,6 +161,8 @@ class Omniglot:
     :param pool: labels of training episodes at level h come from the first ``pool`` times h, and only their outputs
         enter the loss, as if the output layer grew with the level; 0: always from all of them. With all 500 from the
         start each one is too rare for the model to learn what to do with it.
+    :param min_share: training episodes at level h have U(min_share h, h) characters, at least one; 0: U(1, h). Small
+        episodes teach the habit of guessing among the labels seen so far, which keeps the memory from being used.
     :param validation: characters held out of training for choosing runs.
     :param seed: which ones they are.
     :param augment: turn, stretch and shift; False shows the drawings as they are (in every split).
@@ -182,6 +184,7 @@ class Omniglot:
         scale: float = 1.0,
         normalise: bool = False,
         pool: float = 0.0,
+        min_share: float = 0.0,
         validation: int = 164,
         seed: int = 0,
         augment: bool = True,
@@ -203,8 +206,10 @@ class Omniglot:
             raise ValueError(f"scale must be positive, got {scale}")
         if pool != 0 and pool < 1:
             raise ValueError(f"pool must be 0 (all labels) or at least 1, got {pool}")
+        if not 0 <= min_share <= 1:
+            raise ValueError(f"min_share must be from 0 to 1, got {min_share}")
         self.labels, self.presentations, self.image_size = labels, presentations, image_size
-        self.scale, self.pool = scale, pool
+        self.scale, self.pool, self.min_share = scale, pool, min_share
         self.min_size, self.max_size = min_size, max_size
         self.evaluation_size, self.evaluation_episodes = evaluation_size, evaluation_episodes
         self.input_size, self.output_size = image_size**2 + labels, labels
@@ -239,9 +244,11 @@ class Omniglot:
         return 1 - 1 / size
 
     def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
-        """Training episodes of U(min_size, max_size) characters, or U(1, level); one number for the
+        """Training episodes of U(min_size, max_size) characters, or up to ``level``; one number for the
         minibatch."""
-        low, high = (self.min_size, self.max_size) if level is None else (1, level)
+        low, high = self.min_size, self.max_size
+        if level is not None:
+            low, high = max(1, math.ceil(self.min_share * level)), level
         if not low <= high <= self.labels:
             raise ValueError(f"level must be from 1 to labels ({self.labels}), got {level}")
         size = int(torch.randint(low, high + 1, (), generator=generator))
