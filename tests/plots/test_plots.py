@@ -93,7 +93,11 @@ def test_labels_name_only_what_differs() -> None:
 def test_levels_are_a_staircase(runs: list[Path]) -> None:
     (line, *_) = curves.collect([RunFolder(runs[0])], "level", "level")
     x, y = line.seeds[0]
-    assert np.all(np.diff(x) >= 0) and y.tolist() == [2, 2, 4, 4, 8, 8]
+    assert x.tolist() == [0, 16, 24, 24] and y.tolist() == [2, 4, 8, 8]
+    other = curves.Curve("", [*line.seeds, (np.array([0.0, 20.0]), np.array([2.0, 32.0]))], steps=True)
+    x, middle, low, high = other.spread()
+    assert x.tolist() == [0, 16, 20, 24]
+    assert low.tolist() == [2, 2, 4, 8] and high.tolist() == [2, 4, 32, 32] and middle.tolist() == [2, 3, 18, 20]
 
 
 def test_curves_and_report_are_written_and_self_contained(runs: list[Path], tmp_path: Path) -> None:

@@ -23,18 +23,28 @@ AXES = {"sequences": "sequences seen", "seconds": "seconds of training"}
 
 @dataclass(frozen=True)
 class Curve:
-    """One line: for each seed, x (sequences seen, or seconds) and y (the measured number)."""
+    """One line: for each seed, x (sequences seen, or seconds) and y (the measured number).
+
+    ``steps``: a value holds until the next one, as a level does, where others are joined by straight lines.
+    """
 
     label: str
     seeds: list[tuple[np.ndarray, np.ndarray]]
+    steps: bool = False
 
     def spread(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """x, median, lowest and highest, from where all seeds have a value to where the last one ends."""
         first = max(x[0] for x, _ in self.seeds)
         grid = np.unique(np.concatenate([x for x, _ in self.seeds]))
         grid = grid[grid >= first]
-        values = np.stack([np.interp(grid, x, y) for x, y in self.seeds])  # beyond its end, a seed's last value
+        values = np.stack([self._at(grid, x, y) for x, y in self.seeds])
         return grid, np.median(values, 0), values.min(0), values.max(0)
+
+    def _at(self, grid: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """One seed's values on the grid; beyond its end, its last one."""
+        if self.steps:
+            return y[np.searchsorted(x, grid, side="right") - 1]
+        return np.interp(grid, x, y)
 
     def ends(self) -> tuple[list[float], list[float]]:
         """Where each seed ended."""
@@ -53,12 +63,12 @@ def collect(runs: Sequence[RunFolder], measure: str, kind: str = "eval", against
             for event in run.events(kind)
             if event.get(measure) is not None and against in event
         ]
-        if kind == "level":  # a level holds until the next one is reached
-            points = _staircase(run, points, against)
+        if kind == "level":
+            points = _levels(run, points, against)
         if points:
             x, y = zip(*points, strict=True)
             groups.setdefault(label, []).append((np.array(x, float), np.array(y, float)))
-    return [Curve(label, seeds) for label, seeds in groups.items()]
+    return [Curve(label, seeds, steps=kind == "level") for label, seeds in groups.items()]
 
 
 def draw(
@@ -77,9 +87,10 @@ def draw(
     ends = []
     for colour, curve in zip(_cycle(COLOURS), curves, strict=False):
         x, middle, low, high = curve.spread()
-        axis.plot(x, middle, color=colour, linewidth=1.8)
+        style, where = ("steps-post", "post") if curve.steps else ("default", None)
+        axis.plot(x, middle, color=colour, linewidth=1.8, drawstyle=style)
         if len(curve.seeds) > 1:
-            axis.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+            axis.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0, step=where)
             axis.plot(*curve.ends(), ".", color=colour, markersize=5)
         ends.append((middle[-1], curve.label, colour, x[-1]))
     use_log = measure == "level" if log is None else log
@@ -136,7 +147,7 @@ def run_labels(configs: Sequence[RunConfig]) -> list[str]:
         if several_tasks:
             parts.append(entry["task.name"])
         for key in differing:
-            if key == "task.name" or len({repr(other.get(key)) for other in same_model}) == 1:
+            if key == "task.name" or entry.get(key) is None or len({repr(o.get(key)) for o in same_model}) == 1:
                 continue
             parts.append(f"{key.rpartition('.')[2].replace('_', ' ')} {entry.get(key)}")
         labels.append(" ".join(parts))
@@ -154,17 +165,14 @@ def _flatten(values: dict[str, Any], path: str = "") -> dict[str, Any]:
     return flat
 
 
-def _staircase(run: RunFolder, points: list[tuple[float, float]], against: str) -> list[tuple[float, float]]:
+def _levels(run: RunFolder, points: list[tuple[float, float]], against: str) -> list[tuple[float, float]]:
+    """The levels from the first to the end of the run."""
     curriculum = run.config().curriculum
-    if curriculum is None:
-        return points
-    level = float(curriculum.start)
-    stairs = [(0.0, level)]
-    for place, value in points:
-        stairs += [(place, level), (place, value)]
-        level = value
     events = [event[against] for event in run.events() if against in event]
-    return [*stairs, (max(events), level)] if events else points
+    if curriculum is None or not events:
+        return points
+    points = [(0.0, float(curriculum.start)), *points]
+    return [*points, (max(events), points[-1][1])]
 
 
 def _name_lines(axis: Any, ends: list[tuple[float, str, str, float]], log: bool) -> None:
