@@ -145,6 +145,7 @@ class Sequence(torch.autograd.Function):
             SIMILARITY=call.model.similarity,
             PRODUCT=PRODUCT,
             SEARCH=SEARCH,
+            LINKED=16 * WARPS,
             num_warps=WARPS,
         )
         y = F.linear(size.unpadded(joint[1:]), w_output, b_output)

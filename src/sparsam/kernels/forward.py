@@ -79,6 +79,7 @@ def forward(
     SIMILARITY: tl.constexpr,
     PRODUCT: tl.constexpr,
     SEARCH: tl.constexpr,
+    LINKED: tl.constexpr,  # rows of P changed together
 ):
     RW: tl.constexpr = RP * WP
     RK: tl.constexpr = RP * KP
@@ -185,7 +186,7 @@ def forward(
                 changed,
                 KL,
                 KLP,
-                64,
+                LINKED,
             )
         tl.debug_barrier()
 

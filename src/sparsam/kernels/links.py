@@ -84,11 +84,10 @@ def update_links(
         which = begin + tl.arange(0, BLOCK)
         valid = which < count
         j = tl.load(changed + which, mask=valid, other=-1)
-        j_p = tl.zeros([BLOCK], tl.float32)
+        j_p = tl.sum(tl.where(j[:, None] == p_column[None, :], p_weight[None, :], 0.0), 1)
         touched = tl.zeros([BLOCK, size], tl.int32)
         e = 0
         while e < KL:  # entry by entry: matrices of all entries at once would not fit the registers
-            j_p += tl.where(j == tl.load(now_columns + e), tl.load(now_weights + e), 0.0)
             link = tl.load(before_columns + row * KL + e, mask=written, other=-1)
             touched |= (link[None, :] == j[:, None]).to(tl.int32)
             e += 1
