@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from sparsam import indexes
+from sparsam.engines.bypass import bypass_mask
 from sparsam.engines.cuda_layout import Layout
 from sparsam.engines.cuda_links import SparseLinks, no_sparse_links
 from sparsam.engines.cuda_sequence import Call, Sequence
@@ -38,8 +39,9 @@ def why_not(model: Any) -> str | None:
         return f"it runs on a GPU, the parameters are on {weight.device}; move the model there with model.cuda()"
     if importlib.util.find_spec("triton") is None:
         return "it needs the package triton, which is not installed"
-    if model.options_in_use():
-        return f"it has no {' and no '.join(model.options_in_use())}"
+    options = model.options_in_use(besides=("bypass_dropout",))
+    if options:
+        return f"it has no {' and no '.join(options)}"
     if not indexes.is_exact(model.index):
         return f"it has exact search (index='linear') only, not {model.index}"
     if getattr(model, "link_gradients", False):
@@ -81,6 +83,7 @@ def run(model: Any, x: Tensor, state: Any, lengths: Tensor | None, record: bool)
         memory.clock,
         fresh,
         () if links is None else links.tensors(),
+        bypass_mask(model, x),
     )
     lstm = model.controller
     y, hidden, cell, read, rows, weights, words = Sequence.apply(

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from sparsam.engines.bypass import masked_joint
 from sparsam.engines.cuda_layout import Layout
 
 PRODUCT, SEARCH, WARPS = 32, 128, 8  # rows of a matrix and of the memory looked at together; warps of a program
@@ -30,6 +31,7 @@ class Call:
     clock: Tensor
     fresh: bool  # a blank memory that nothing has touched
     links: tuple[Tensor, ...]
+    bypass: Tensor | None  # mask of bypass dropout
     after: dict[str, Any] = field(default_factory=dict)
 
 
@@ -148,7 +150,7 @@ class Sequence(torch.autograd.Function):
             LINKED=16 * WARPS,
             num_warps=WARPS,
         )
-        y = F.linear(size.unpadded(joint[1:]), w_output, b_output)
+        y = F.linear(masked_joint(size.unpadded(joint[1:]), call.bypass), w_output, b_output)
         if call.padded:
             y = y.masked_fill(_past(call.ends, steps)[..., None], 0.0)
         call.after = {"last_access": last_access, "clock": clock, "links": links}
@@ -206,8 +208,10 @@ class Sequence(torch.autograd.Function):
             if call.padded:
                 d_y = d_y.masked_fill(_past(call.ends, steps)[..., None], 0.0)
             flat_y = d_y.reshape(steps * batch, -1)
-            d_joint = size.padded((flat_y @ w_output).view(steps, batch, -1)).contiguous()
-            d_w_output = flat_y.mT @ size.unpadded(joint[1:]).reshape(steps * batch, -1)
+            d_joint = masked_joint((flat_y @ w_output).view(steps, batch, -1), call.bypass)
+            d_joint = size.padded(d_joint).contiguous()
+            seen = masked_joint(size.unpadded(joint[1:]), call.bypass)
+            d_w_output = flat_y.mT @ seen.reshape(steps * batch, -1)
             d_b_output = flat_y.sum(0)
         zero = x.new_zeros
         d_state = size.join(
