@@ -5,8 +5,8 @@ nats a step (first presentations can only be guessed, see ``Omniglot.floor``) an
 
 What makes SAM start, after 100 to 150 minibatches: normalised drawings, as many labels as the level has characters
 (``pool``) and no episodes much smaller than the level (``min_share``). In trials of one seed each it had not started
-after 1,000, 700 and 350 minibatches when one of the three was missing. Level h thus teaches the first h labels only. To learn the others
-go on with ``sparsam train --resume RUN --set task.training.pool=0`` once the last level is learnt.
+after 1,000, 700 and 350 minibatches when one of the three was missing. Level h thus teaches the first h labels only.
+To learn the others go on with ``sparsam train --resume RUN --set task.training.pool=0`` once the last level is learnt.
 """
 
 from __future__ import annotations
