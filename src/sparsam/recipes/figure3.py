@@ -29,9 +29,11 @@ CURRICULA = {
     "sort": CurriculumConfig(start=16, threshold=0.1, patience=50),
 }
 # Momentum makes recall climb in half the minibatches, and copy forget what it could. At the full rate, momentum on
-# sequences of thousands of steps has ended in gradients that are not finite: the rate falls there.
+# sequences of thousands of steps has ended in gradients that are not finite: the rate falls there. Copy and sort have
+# gradients of norm 0.1 and now and then one of norm 10 or 100, which undoes what was learnt unless it is clipped to the
+# usual norm.
 RECALL = OptimizerConfig(learning_rate=1e-3, full_rate_level=1024, patience=3)
-CONSTANT = replace(OPTIMIZER, final_rate=None, hold=0, patience=3)
+CONSTANT = replace(OPTIMIZER, final_rate=None, hold=0, clip=0.1, patience=3)
 OPTIMIZERS = {
     "recall": RECALL,
     "copy": replace(CONSTANT, full_rate_level=32),
