@@ -84,10 +84,13 @@ def _row(experiment: Experiment, name: str, folder: RunFolder) -> dict[str, Any]
         "minibatches": result.get("step"),
         "sequences": result.get("sequences"),
         headline: evaluation.get(headline),
+        "lowest": min((event[headline] for event in folder.events("eval") if headline in event), default=None),
         "solved_at": solved_at,
         "level": result.get("level"),
         "seconds": result.get("seconds"),
     }
+    if config.curriculum:  # when each level was reached
+        row["levels"] = {str(event["level"]): event["seconds"] for event in folder.events("level")}
     if experiment.test_sizes:
         row["tests"] = _tests(experiment, folder)
     return row
@@ -121,7 +124,7 @@ def _write(experiment: Experiment, out: Path, rows: list[dict[str, Any]]) -> Non
 
 def table(rows: list[dict[str, Any]]) -> str:
     """The rows as a Markdown table, without empty columns."""
-    keys = [key for key in dict.fromkeys(key for row in rows for key in row) if key != "tests"]
+    keys = [key for key in dict.fromkeys(key for row in rows for key in row) if key not in ("tests", "levels")]
     keys = [key for key in keys if any(row.get(key) is not None for row in rows)]
     sizes = list(dict.fromkeys(size for row in rows for size in row.get("tests", {})))
     head = [key.replace("_", " ") for key in keys] + [f"at {int(size):,}" for size in sizes]
