@@ -107,8 +107,9 @@ def test_reproduce_runs_what_is_left_and_writes_table_json_and_plot(tmp_path: Pa
 
 
 def test_the_summary_of_a_curriculum_says_when_levels_were_reached(tmp_path: Path) -> None:
-    settings = ["model.name=lstm", "model.hidden_size=8", "steps=6", "eval_every=3", "eval_batches=1", "tensorboard=false",
-                "curriculum.threshold=9.0", "curriculum.patience=2", "curriculum.max_level=8"]  # fmt: skip
+    settings = ["model.name=lstm", "model.hidden_size=8", "steps=6", "eval_every=3", "eval_batches=1",
+                "tensorboard=false", "curriculum.threshold=9.0", "curriculum.patience=2",
+                "curriculum.max_level=8"]  # fmt: skip
     experiment = Experiment("tiny", "A tiny curriculum", {"run": RunConfig().with_settings(settings)})
     (row,) = reproduce(experiment, tmp_path, quiet=True)
     assert list(row["levels"]) == ["4", "8"] and row["level"] == 8
