@@ -16,8 +16,8 @@ as different characters.
 With ``normalise`` the model sees every drawing the way character recognisers have long been fed (moment
 normalisation, Casey 1970): the ink's centre of mass in the middle, its covariance turned into a multiple of the
 identity, the mean training image taken off, and a variance of one over the pixels. It is a fixed function of the
-image that is shown. Without it all images look alike to a fresh controller, mostly background, and the memory's keys
-with them: learning does not start for thousands of minibatches.
+image that is shown, up to ink that the warp would push over the edge, and takes most of the shift and the stretch off
+again. Without it SAM needs thousands of minibatches to begin using its memory.
 
 The loss is the mean cross entropy over all steps. The first presentation of a character can only be guessed,
 so a perfect learner still has a loss of about log(labels) / presentations (:meth:`Omniglot.floor`) and an
