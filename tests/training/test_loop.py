@@ -172,10 +172,10 @@ def test_interrupt_saves_and_resumes(tiny: Any, tmp_path: Path, monkeypatch: pyt
     train(tiny(), tmp_path / "whole", quiet=True)
     record = loop.Run.record
 
-    def interrupted(self: loop.Run, loss: float, norm: float) -> str | None:
+    def interrupted(self: loop.Run, loss: float, norm: float, late: bool | None = None) -> str | None:
         if self.step == 16:
             signal.raise_signal(signal.SIGINT)
-        return record(self, loss, norm)
+        return record(self, loss, norm, late)
 
     monkeypatch.setattr(loop.Run, "record", interrupted)
     outcome = train(tiny(), tmp_path / "parts", quiet=True)
