@@ -39,11 +39,13 @@ def test_train_eval_plot_resume(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("eval", "r", "--size", "2", "--size", "5", "--batches", "1", "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["size"] for row in rows] == [2, 5] and rows[1]["chance"] == 15
+    assert run("eval", "r", "--size", "5", "--batches", "1", "--json", "--set", "model.index=kdtree") == 0
+    assert json.loads(capsys.readouterr().out)["size"] == 5
     assert run("eval", "r", "--below", "0.0", "--batches", "1") == 1
     assert run("eval", "r", "--below", "1000", "--batches", "1", "--memory-size", "64") == 0
     weights = next(Path("r/checkpoints").glob("*16/model.safetensors"))
     assert run("eval", str(weights), "--batches", "1") == 0
-    assert run("plot", "r") == 0
+    assert run("plot", "r", "--against", "seconds") == 0
     assert all((Path("r") / name).stat().st_size > 1000 for name in ("curves.png", "memory.png", "report.html"))
 
 
@@ -59,6 +61,7 @@ def test_train_eval_plot_resume(capsys: pytest.CaptureFixture[str]) -> None:
         (["train", "copy", "--steps", "many"], "--steps"),
         (["eval", "nowhere"], "nowhere"),
         (["plot", "nowhere"], "nowhere"),
+        (["reproduce", "figure2", "--collect", "--out", "nowhere"], "nowhere holds no run of figure2 that has ended"),
         (["reproduce", "figure22"], "did you mean 'figure2'"),
         (["reproduce", "figure2", "--model", "sam"], "no task or model named 'sam'"),
         (["trian"], "Did you mean 'train'"),

@@ -54,6 +54,33 @@ def test_seeds_form_one_line_with_median_and_range(runs: list[Path]) -> None:
     assert middle.tolist() == [10, 6, 2] and low.tolist() == [10, 5, 1] and high.tolist() == [10, 7, 3]
 
 
+def test_a_seed_that_has_ended_counts_on_with_its_last_value(tmp_path: Path) -> None:
+    lengths = {0: [10.0, 0.0], 1: [10.0, 8.0, 6.0, 4.0], 2: [10.0, 9.0, 8.0]}
+    folders = [RunFolder(make_run(tmp_path / str(seed), RunConfig(seed=seed), y)) for seed, y in lengths.items()]
+    (line,) = curves.collect(folders, "bits_per_sequence")
+    x, middle, low, high = line.spread()
+    assert x.tolist() == [8, 16, 24, 32]  # as far as the longest run
+    assert middle.tolist() == [10, 8, 6, 4] and low.tolist() == [10, 0, 0, 0] and high.tolist() == [10, 9, 8, 8]
+    assert line.ends() == ([16, 32, 24], [0, 4, 8])
+
+
+def test_over_seconds(runs: list[Path]) -> None:
+    (line, *_) = curves.collect([RunFolder(runs[0])], "bits_per_sequence", against="seconds")
+    assert line.seeds[0][0].tolist() == [1, 2, 3]
+    with pytest.raises(ValueError, match="against must be one of sequences, seconds"):
+        curves.collect([RunFolder(runs[0])], "loss", against="days")
+
+
+def test_a_curriculum_that_never_rises_is_a_flat_line(tmp_path: Path) -> None:
+    config = RunConfig(curriculum=CurriculumConfig(start=16))
+    make_run(tmp_path / "run", config, [5.0, 5.0])
+    log = tmp_path / "run" / "log.jsonl"
+    log.write_text("".join(line + "\n" for line in log.read_text().splitlines() if '"kind": "eval"' in line))
+    (line,) = curves.collect([RunFolder(tmp_path / "run")], "level", "level")
+    x, y = line.seeds[0]
+    assert x.tolist() == [0, 16] and y.tolist() == [16, 16]
+
+
 def test_labels_name_only_what_differs() -> None:
     configs = [RunConfig(model=ModelConfig("sam", index=index)) for index in ("linear", "kdtree")]
     assert curves.run_labels([*configs, RunConfig(model=ModelConfig("lstm"))]) == [
@@ -66,7 +93,11 @@ def test_labels_name_only_what_differs() -> None:
 def test_levels_are_a_staircase(runs: list[Path]) -> None:
     (line, *_) = curves.collect([RunFolder(runs[0])], "level", "level")
     x, y = line.seeds[0]
-    assert np.all(np.diff(x) >= 0) and y.tolist() == [2, 2, 4, 4, 8, 8]
+    assert x.tolist() == [0, 16, 24, 24] and y.tolist() == [2, 4, 8, 8]
+    other = curves.Curve("", [*line.seeds, (np.array([0.0, 20.0]), np.array([2.0, 32.0]))], steps=True)
+    x, middle, low, high = other.spread()
+    assert x.tolist() == [0, 16, 20, 24]
+    assert low.tolist() == [2, 2, 4, 8] and high.tolist() == [2, 4, 32, 32] and middle.tolist() == [2, 3, 18, 20]
 
 
 def test_curves_and_report_are_written_and_self_contained(runs: list[Path], tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def test_evaluation_asks_for_one_pair_whatever_training_asks_for() -> None:
 
 def test_extrapolation_is_figure_3_up_to_its_highest_level() -> None:
     longer = recipe("extrapolation")().runs["recall-sam-linear-0"]
+    assert longer.optimizer.full_rate_level and longer.optimizer.patience  # a long run in one go
     figure3 = recipe("figure3")(max_level=10_000).runs["recall-sam-linear-0"]
     assert longer.curriculum == figure3.curriculum and longer.optimizer == figure3.optimizer
 
@@ -93,8 +94,24 @@ def test_reproduce_runs_what_is_left_and_writes_table_json_and_plot(tmp_path: Pa
     said: list[str] = []
     rows = reproduce(experiment, tmp_path, said.append, quiet=True)
     assert len(rows) == 2 and rows[0]["solved_at"] == 24 and rows[0]["tests"]["4"]["chance"] == 12
+    assert 0 < rows[0]["lowest"] <= rows[0]["bits_per_sequence"] and "levels" not in rows[0]
     assert json.loads((tmp_path / "summary.json").read_text())["rows"] == rows
     assert (tmp_path / "copy.png").exists() and "at 4" in (tmp_path / "summary.md").read_text()
     assert table(rows).count("\n") == 3
     reproduce(experiment, tmp_path, said.append, quiet=True)
     assert len(said) == 2  # nothing was run twice
+    experiment.runs["copy-lstm-2"] = base.with_settings(["seed=2"])
+    assert reproduce(experiment, tmp_path, said.append, quiet=True, collect=True) == rows and len(said) == 2
+    with pytest.raises(ValueError, match="holds no run"):
+        reproduce(experiment, tmp_path / "nowhere", collect=True)
+
+
+def test_the_summary_of_a_curriculum_says_when_levels_were_reached(tmp_path: Path) -> None:
+    settings = ["model.name=lstm", "model.hidden_size=8", "steps=6", "eval_every=3", "eval_batches=1",
+                "tensorboard=false", "curriculum.threshold=9.0", "curriculum.patience=2",
+                "curriculum.max_level=8"]  # fmt: skip
+    experiment = Experiment("tiny", "A tiny curriculum", {"run": RunConfig().with_settings(settings)})
+    (row,) = reproduce(experiment, tmp_path, quiet=True)
+    assert list(row["levels"]) == ["4", "8"] and row["level"] == 8
+    assert row["levels"]["4"] <= row["levels"]["8"] <= row["seconds"] + 0.1
+    assert (tmp_path / "copy-levels.png").exists()

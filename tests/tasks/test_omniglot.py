@@ -13,7 +13,7 @@ from sparsam.data.locate import MissingData
 from sparsam.data.omniglot import DRAWINGS, OmniglotImages
 from sparsam.tasks import FiniteTask
 from sparsam.tasks import omniglot as module
-from sparsam.tasks.omniglot import Augmentation, Omniglot, OmniglotTable
+from sparsam.tasks.omniglot import SPREAD, Augmentation, Omniglot, OmniglotTable, ink_moments, square_root
 
 
 @pytest.fixture
@@ -119,6 +119,7 @@ def test_sizes_follow_the_level(make):
     random = generator()
     assert {task.sample(1, random, level=3).level for _ in range(60)} == {1, 2, 3}
     assert {task.sample(1, random).level for _ in range(120)} == set(range(2, 9))
+    assert {make(min_share=0.5).sample(1, random, level=7).level for _ in range(60)} == {4, 5, 6, 7}
     with pytest.raises(ValueError, match=r"level must be from 1 to labels \(20\), got 21"):
         task.sample(1, random, level=21)
 
@@ -187,6 +188,67 @@ def test_warp_agrees_with_affine_grid():
     torch.testing.assert_close(Augmentation.warp(images, torch.zeros(7), changes, 20), expected, atol=1e-5, rtol=0)
 
 
+def test_ink_moments():
+    mean, covariance = ink_moments(torch.cat([blank((10, 4), (10, 16)), blank((2, 2), (18, 18)), blank()]))
+    torch.testing.assert_close(mean, torch.zeros(3, 2), atol=1e-4, rtol=0)
+    wide, slanted = (12 / 21) ** 2, (16 / 21) ** 2  # squares of the distance from the middle, in half sides
+    expected = torch.tensor([[[wide, 0.0], [0.0, 0.0]], [[slanted, slanted], [slanted, slanted]]])
+    torch.testing.assert_close(covariance[:2], expected, atol=1e-3, rtol=0)
+    mean, _ = ink_moments(blank((3, 15)))
+    torch.testing.assert_close(mean, torch.tensor([[10 / 21, -14 / 21]]), atol=1e-3, rtol=0)
+
+
+def test_square_root_of_a_covariance():
+    half = torch.randn(50, 2, 2, generator=generator())
+    matrix = half @ half.mT + 0.1 * torch.eye(2)
+    root = square_root(matrix)
+    torch.testing.assert_close(root @ root, matrix, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(root, root.mT)
+
+
+def test_normalised_warp_takes_place_and_size_off():
+    image = torch.zeros(1, 28, 28)
+    image[0, 3:24, 4:8] = 1
+    image[0, 20:24, 4:23] = 1
+    images = image.expand(200, 28, 28)
+    changes = Augmentation(angle=0.0).draw(200, generator())
+    shown = Augmentation.warp(images, torch.zeros(200), changes, 28, ink_moments(images))
+    mean, covariance = ink_moments(shown)
+    assert mean.abs().max() < 0.02
+    torch.testing.assert_close(
+        covariance, (SPREAD**2 * torch.eye(2)).expand(200, 2, 2), atol=0.035, rtol=0
+    )  # a little less: strokes have a width
+    plain = Augmentation.warp(images, torch.zeros(200), changes, 28)
+    assert shown.std(0).mean() < 0.3 * plain.std(0).mean()  # shift and stretch no longer show
+
+
+def test_normalised_pixels_have_mean_zero_and_variance_one(monkeypatch):
+    images = (np.random.default_rng(0).random((30, DRAWINGS, 28, 28)) > 0.9).astype(np.uint8) * 255
+    data = OmniglotImages(images, np.arange(30) >= 18, np.array([f"character{c}" for c in range(30)]))
+    monkeypatch.setattr(module, "load_images", lambda root, verify: data)
+    task = Omniglot(labels=12, max_size=8, validation=5, evaluation_size=4, normalise=True)
+    shown = task.sample_size(16, generator(), 8).inputs[..., :400]
+    assert shown.mean().abs() < 0.1 and shown.std() == pytest.approx(1, abs=0.1)
+    other = Omniglot(labels=12, max_size=8, validation=5, evaluation_size=4)
+    assert other.sample_size(16, generator(), 8).inputs[..., :400].min() >= 0
+
+
+def test_labels_come_from_a_pool_that_grows_with_the_level(make):
+    task = make(pool=1.5)
+    random = generator()
+    for level, pool in ((2, 3), (4, 6), (16, 20)):
+        drawn = torch.cat([task.sample(32, random, level=level).targets.flatten() for _ in range(20)])
+        assert drawn.unique().tolist() == list(range(pool))
+    assert task.sample_size(1, random, 4).info["pool"] == 20  # evaluation always uses all of them
+    batch = task.sample(4, random, level=2)
+    outputs = torch.zeros(*batch.targets.shape, 20)
+    outputs[..., 3:] = 50.0  # outputs of labels that cannot come do not count
+    assert float(task.loss(outputs, batch)) == pytest.approx(math.log(3))
+    assert task.floor(2, 3) == pytest.approx((math.log(3) + math.log(2)) / 20)
+    with pytest.raises(ValueError, match=r"pool must be from size \(4\)"):
+        task.sample_size(1, random, 4, pool=3)
+
+
 def test_same_generator_same_episode(make):
     task = make()
     a, b, c = (task.sample_size(2, generator(seed), 3) for seed in (1, 1, 2))
@@ -232,7 +294,14 @@ def test_floor_is_the_loss_of_a_perfect_learner(make):
 
 
 def test_wrong_arguments_are_refused(make):
-    for wrong in ({"max_size": 21}, {"evaluation_size": 21}, {"presentations": 21}, {"validation": 18}, {"scale": 0}):
+    for wrong in (
+        {"max_size": 21},
+        {"evaluation_size": 21},
+        {"presentations": 21},
+        {"validation": 18},
+        {"scale": 0},
+        {"pool": 0.5},
+    ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             make(**wrong)
     with pytest.raises(ValueError, match="split"):

@@ -49,3 +49,14 @@ def test_models_get_only_what_they_understand() -> None:
     assert ModelConfig("lstm").arguments() == {"hidden_size": 100}
     assert "k" not in ModelConfig("ntm").arguments() and ModelConfig("sam", k=2).arguments()["k"] == 2
     assert ModelConfig("sam", extra={"delta": 0.1}).arguments()["delta"] == 0.1
+
+
+def test_an_index_with_settings_of_its_own() -> None:
+    from sparsam import KDForest
+
+    config = RunConfig().with_settings(["model.index=kdtree", 'model.index_settings={"checks": 256}'])
+    assert config.model.arguments()["index"] == KDForest(checks=256)
+    assert RunConfig.from_json(config.to_json()) == config
+    for index, settings in (("kdtree", {"leaves": 3}), ("linear", {"checks": 3}), ("kd", {"checks": 3})):
+        with pytest.raises(ValueError, match="index"):
+            ModelConfig(index=index, index_settings=settings).arguments()

@@ -49,6 +49,7 @@ def test_two_processes_agree_learn_and_resume_to_the_same_bits(tiny: Any, tmp_pa
     first, second = (torch.load(tmp_path / "whole" / f"rank{rank}.pt") for rank in (0, 1))
     assert torch.equal(first, second)
     assert RunFolder(tmp_path / "whole").events("level")
+    assert RunFolder(tmp_path / "whole").events("train")[-1]["sequences"] == 30 * 4 * 2  # of both processes
     shutil.copytree(tmp_path / "whole", tmp_path / "parts")
     shutil.rmtree(tmp_path / "parts" / "checkpoints" / "0000000030")  # as if killed after minibatch 20
     launch(tmp_path, config, tmp_path / "parts", 30)

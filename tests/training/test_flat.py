@@ -44,4 +44,4 @@ def test_zero_restores_gradient_views() -> None:
 
 def test_warmup_rises_to_the_rate() -> None:
     config = OptimizerConfig(learning_rate=1.0, warmup=4)
-    assert [learning_rate(config, step) for step in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+    assert [learning_rate(config, step, 10) for step in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]

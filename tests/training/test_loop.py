@@ -125,6 +125,26 @@ def test_a_loss_that_is_not_finite_stops_with_the_last_good_checkpoint(
     assert step == 20 and all(tensor.isfinite().all() for tensor in good.values())
 
 
+def test_with_patience_a_loss_that_is_not_finite_is_passed_over_and_logged(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sparsam.tasks.copy import Copy
+
+    calls = iter(range(1000))
+
+    def loss(self: Copy, outputs: torch.Tensor, batch: Any) -> torch.Tensor:
+        return outputs.square().mean() * (float("nan") if next(calls) == 23 else 1.0)
+
+    monkeypatch.setattr(Copy, "loss", loss)
+    settings = ("eval_every=1000", "optimizer.patience=1", "curriculum.patience=5", "curriculum.threshold=1.0")
+    assert train(tiny(*settings), tmp_path / "run", quiet=True).reason == "steps"
+    folder = RunFolder(tmp_path / "run")
+    assert [(event["step"], event["loss"]) for event in folder.events("passed_over")] == [(24, "nan")]
+    assert all(tensor.isfinite().all() for tensor in weights(folder.path).values())
+    assert all(event["loss"] == event["loss"] for event in folder.events("train"))  # no NaN in the means
+    assert folder.events("level")[-1]["step"] > 24  # and none in the curriculum
+
+
 def test_a_full_disk_costs_a_warning_not_the_run(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train(tiny(), tmp_path / "whole", quiet=True)
     write = checkpoint.write_synced
@@ -152,10 +172,10 @@ def test_interrupt_saves_and_resumes(tiny: Any, tmp_path: Path, monkeypatch: pyt
     train(tiny(), tmp_path / "whole", quiet=True)
     record = loop.Run.record
 
-    def interrupted(self: loop.Run, loss: float, norm: float) -> str | None:
+    def interrupted(self: loop.Run, loss: float, norm: float, late: bool | None = None) -> str | None:
         if self.step == 16:
             signal.raise_signal(signal.SIGINT)
-        return record(self, loss, norm)
+        return record(self, loss, norm, late)
 
     monkeypatch.setattr(loop.Run, "record", interrupted)
     outcome = train(tiny(), tmp_path / "parts", quiet=True)

@@ -24,6 +24,10 @@ def evaluate(
     engine: Annotated[str | None, typer.Option(help="auto, reference, native or cuda.")] = None,
     split: Annotated[str, typer.Option(help="For tasks over a data set: validation or test.")] = "test",
     seed: Annotated[int, typer.Option()] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Any other setting, e.g. --set task.settings.cues=16."),
+    ] = None,
     below: Annotated[float | None, typer.Option(help="Exit with code 1 unless every error is below this.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -33,7 +37,8 @@ def evaluate(
     from sparsam.training.seeds import MinibatchSeeds
 
     wanted = {"memory_size": memory_size, "index": index, "engine": engine}
-    model, task, config = load_model(run, **{key: value for key, value in wanted.items() if value is not None})
+    changed = {key: value for key, value in wanted.items() if value is not None}
+    model, task, config = load_model(run, settings or [], **changed)
     level = None
     if config.curriculum and not size:
         level = config.curriculum.max_level

@@ -22,6 +22,7 @@ def reproduce(
         list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a setting in every run.")
     ] = None,
     list_runs: Annotated[bool, typer.Option("--list", help="Only list the runs.")] = False,
+    collect: Annotated[bool, typer.Option("--collect", help="Train nothing: sum up the runs that have ended.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
 ) -> None:
     """Run an experiment of the paper: every run resumable, then a table (Markdown, JSON) and plots.
@@ -49,7 +50,7 @@ def reproduce(
         print("\n".join(experiment.runs))
         return
     folder = out or Path("runs") / figure
-    rows = carry_out(experiment, folder, quiet=quiet)
+    rows = carry_out(experiment, folder, quiet=quiet, collect=collect)
     print(table(rows))
     report = getattr(sys.modules[function.__module__], "report", None)
     if report is not None:  # the experiment's own table, as the paper prints it

@@ -30,8 +30,9 @@ def why_not(model: Any) -> str | None:
         return f"the extension sparsam._native is not there ({missing})"
     if model.name not in ("sam", "sdnc"):
         return f"it has no {type(model).__name__}"
-    if model.options_in_use():
-        return f"it has no {' and no '.join(model.options_in_use())}"
+    options = model.options_in_use(besides=("bypass_dropout",))
+    if options:
+        return f"it has no {' and no '.join(options)}"
     weight = model.output.weight
     if weight.device.type != "cpu":
         return f"it runs on the CPU, the parameters are on {weight.device}"

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from sparsam.engines import products
+from sparsam.engines.bypass import bypass_mask, masked_joint
 from sparsam.engines.core import native as _native
 from sparsam.engines.native_index import core_settings
 from sparsam.engines.native_memory import sparse_rows, stand_in
@@ -112,7 +113,9 @@ class Sequence(torch.autograd.Function):
             torch.get_num_threads(),
         )
         call.after = recorded.after
-        y = products.linear(joint[1:].view(steps * batch, -1), w_output, b_output).view(steps, batch, -1)
+        bypass = bypass_mask(model, x)
+        seen = masked_joint(joint[1:], bypass).view(steps * batch, -1)
+        y = products.linear(seen, w_output, b_output).view(steps, batch, -1)
         padded = min(lengths) < steps
         if padded:
             y[torch.arange(steps)[:, None] >= call.ends] = 0
@@ -128,7 +131,7 @@ class Sequence(torch.autograd.Function):
             ctx.held = (recorded, tape, gates, cells, joint, interface, rows, weights, scores)
             ctx.held += (*asked_for, recurrent, buffer)
             ctx.kept_bytes = sum(part.nbytes for part in kept_parts if part is not None) + recorded.bytes
-            ctx.lengths, ctx.has_link = lengths, link is not None
+            ctx.lengths, ctx.has_link, ctx.bypass = lengths, link is not None, bypass
             ctx.memory_shape = (batch, model.memory_size, model.word_size)
             # Stands for the memory in the graph: no storage of its own, and a sparse gradient.
             after_link = stand_in(x, ctx.memory_shape)
@@ -183,7 +186,9 @@ class Sequence(torch.autograd.Function):
                 d_y = d_y.masked_fill((torch.arange(steps)[:, None] >= torch.tensor(ctx.lengths))[..., None], 0)
             flat_y = d_y.reshape(steps * batch, -1)
             d_joint = products.linear_back(flat_y, w_output)
-            d_w_output = products.tall(flat_y, states.view(steps * batch, -1))
+            if ctx.bypass is not None:
+                d_joint = masked_joint(d_joint.view(steps, batch, -1), ctx.bypass)
+            d_w_output = products.tall(flat_y, masked_joint(states, ctx.bypass).view(steps * batch, -1))
             d_b_output = flat_y.sum(0)
         d_state = x.new_zeros(batch, states.shape[-1])
         if d_hidden is not None:

@@ -78,9 +78,9 @@ class MemoryModel(nn.Module):
         """y_t = output([h_t, r_t]), r_t (B, R, W)."""
         return self.output(output_input(hidden, read, self.bypass_dropout, self.training))
 
-    def options_in_use(self) -> list[str]:
+    def options_in_use(self, besides: Sequence[str] = ()) -> list[str]:
         """The options of later work that this model was made with, as they would be written in its constructor."""
-        values = {name: getattr(self, name, False) for name in OPTIONS}
+        values = {name: getattr(self, name, False) for name in OPTIONS if name not in besides}
         return [f"{name}={value}" for name, value in values.items() if value]
 
     def reference_sequence(self, x: Tensor, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any] | None:

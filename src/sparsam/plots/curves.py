@@ -1,7 +1,8 @@
 """Learning curves of one or more runs, with the spread over seeds.
 
 Runs that differ in nothing but their seed form one line: the median over seeds, inside a band from the lowest to the
-highest. Lines are named at their right end, so nobody has to hunt through a legend.
+highest. A seed that has ended (solved, or out of time) counts on with its last value, marked by a dot, so the line goes
+as far as the longest run. Lines are named at their right end, so nobody has to hunt through a legend.
 """
 
 from __future__ import annotations
@@ -17,45 +18,67 @@ from sparsam.plots.canvas import COLOURS, new_figure, save
 from sparsam.training.config import RunConfig
 from sparsam.training.folder import RunFolder
 
+AXES = {"sequences": "sequences seen", "seconds": "seconds of training"}
+
 
 @dataclass(frozen=True)
 class Curve:
-    """One line: for each seed, x (sequences seen) and y (the measured number)."""
+    """One line: for each seed, x (sequences seen, or seconds) and y (the measured number).
+
+    ``steps``: a value holds until the next one, as a level does, where others are joined by straight lines.
+    """
 
     label: str
     seeds: list[tuple[np.ndarray, np.ndarray]]
+    steps: bool = False
 
     def spread(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """x, median, lowest and highest, where all seeds have come."""
+        """x, median, lowest and highest, from where all seeds have a value to where the last one ends."""
         first = max(x[0] for x, _ in self.seeds)
-        last = min(x[-1] for x, _ in self.seeds)
         grid = np.unique(np.concatenate([x for x, _ in self.seeds]))
-        grid = grid[(grid >= first) & (grid <= last)]
-        if not len(grid):
-            grid = np.array([first])
-        values = np.stack([np.interp(grid, x, y) for x, y in self.seeds])
+        grid = grid[grid >= first]
+        values = np.stack([self._at(grid, x, y) for x, y in self.seeds])
         return grid, np.median(values, 0), values.min(0), values.max(0)
 
+    def _at(self, grid: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """One seed's values on the grid; beyond its end, its last one."""
+        if self.steps:
+            return y[np.searchsorted(x, grid, side="right") - 1]
+        return np.interp(grid, x, y)
 
-def collect(runs: Sequence[RunFolder], measure: str, kind: str = "eval") -> list[Curve]:
-    """Curves of ``measure`` against sequences seen, runs of different seeds together."""
+    def ends(self) -> tuple[list[float], list[float]]:
+        """Where each seed ended."""
+        return [float(x[-1]) for x, _ in self.seeds], [float(y[-1]) for _, y in self.seeds]
+
+
+def collect(runs: Sequence[RunFolder], measure: str, kind: str = "eval", against: str = "sequences") -> list[Curve]:
+    """Curves of ``measure`` against sequences seen (or seconds), runs of different seeds together."""
+    if against not in AXES:
+        raise ValueError(f"against must be one of {', '.join(AXES)}, got {against!r}")
     groups: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     labels = run_labels([run.config() for run in runs])
     for run, label in zip(runs, labels, strict=True):
         points = [
-            (event["sequences"], event[measure])
+            (event[against], event[measure])
             for event in run.events(kind)
-            if event.get(measure) is not None and "sequences" in event
+            if event.get(measure) is not None and against in event
         ]
-        if kind == "level" and points:  # a level holds until the next one is reached
-            points = _staircase(run, points)
+        if kind == "level":
+            points = _levels(run, points, against)
         if points:
             x, y = zip(*points, strict=True)
             groups.setdefault(label, []).append((np.array(x, float), np.array(y, float)))
-    return [Curve(label, seeds) for label, seeds in groups.items()]
+    return [Curve(label, seeds, steps=kind == "level") for label, seeds in groups.items()]
 
 
-def draw(curves: Sequence[Curve], measure: str, title: str, axis: Any = None, log: bool | None = None) -> Any:
+def draw(
+    curves: Sequence[Curve],
+    measure: str,
+    title: str,
+    axis: Any = None,
+    log: bool | None = None,
+    against: str = "sequences",
+) -> Any:
     """Draw onto ``axis``, or onto a new figure; returns the figure."""
     figure = None
     if axis is None:
@@ -64,9 +87,11 @@ def draw(curves: Sequence[Curve], measure: str, title: str, axis: Any = None, lo
     ends = []
     for colour, curve in zip(_cycle(COLOURS), curves, strict=False):
         x, middle, low, high = curve.spread()
-        axis.plot(x, middle, color=colour, linewidth=1.8)
+        style, where = ("steps-post", "post") if curve.steps else ("default", None)
+        axis.plot(x, middle, color=colour, linewidth=1.8, drawstyle=style)
         if len(curve.seeds) > 1:
-            axis.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+            axis.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0, step=where)
+            axis.plot(*curve.ends(), ".", color=colour, markersize=5)
         ends.append((middle[-1], curve.label, colour, x[-1]))
     use_log = measure == "level" if log is None else log
     if use_log:
@@ -74,7 +99,7 @@ def draw(curves: Sequence[Curve], measure: str, title: str, axis: Any = None, lo
     else:
         axis.set_ylim(bottom=0)
     _name_lines(axis, ends, use_log)
-    axis.set_xlabel("sequences seen")
+    axis.set_xlabel(AXES[against])
     axis.xaxis.set_major_formatter(_thousands)
     axis.set_ylabel(measure.replace("_", " "))
     axis.set_title(title, loc="left", fontsize=11)
@@ -82,17 +107,21 @@ def draw(curves: Sequence[Curve], measure: str, title: str, axis: Any = None, lo
     return figure if figure is not None else axis.figure
 
 
-def plot_curves(paths: Sequence[str | Path], out: str | Path, measure: str | None = None) -> Path:
+def plot_curves(
+    paths: Sequence[str | Path], out: str | Path, measure: str | None = None, against: str = "sequences"
+) -> Path:
     """Learning curves of the runs in ``paths`` as one picture."""
     runs = [RunFolder(path) for path in paths]
     measure = measure or headline(runs)
-    curves = collect(runs, measure, "level" if measure == "level" else "eval")
+    curves = collect(runs, measure, "level" if measure == "level" else "eval", against)
     if not curves:
         raise ValueError(f"none of the runs has logged {measure!r} yet")
     tasks = sorted({run.config().task.name for run in runs})
-    seeds = max(len(curve.seeds) for curve in curves)
-    spread = f" (median and range of {seeds} seeds)" if seeds > 1 else ""
-    return save(draw(curves, measure, f"{', '.join(tasks)}: {measure.replace('_', ' ')}{spread}"), out)
+    counts = sorted({len(curve.seeds) for curve in curves})
+    seeds = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
+    spread = f" (median and range of {seeds} seeds)" if counts[-1] > 1 else ""
+    title = f"{', '.join(tasks)}: {measure.replace('_', ' ')}{spread}"
+    return save(draw(curves, measure, title, against=against), out)
 
 
 def headline(runs: Sequence[RunFolder]) -> str:
@@ -118,7 +147,7 @@ def run_labels(configs: Sequence[RunConfig]) -> list[str]:
         if several_tasks:
             parts.append(entry["task.name"])
         for key in differing:
-            if key == "task.name" or len({repr(other.get(key)) for other in same_model}) == 1:
+            if key == "task.name" or entry.get(key) is None or len({repr(o.get(key)) for o in same_model}) == 1:
                 continue
             parts.append(f"{key.rpartition('.')[2].replace('_', ' ')} {entry.get(key)}")
         labels.append(" ".join(parts))
@@ -136,15 +165,14 @@ def _flatten(values: dict[str, Any], path: str = "") -> dict[str, Any]:
     return flat
 
 
-def _staircase(run: RunFolder, points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+def _levels(run: RunFolder, points: list[tuple[float, float]], against: str) -> list[tuple[float, float]]:
+    """The levels from the first to the end of the run."""
     curriculum = run.config().curriculum
-    level = float(curriculum.start) if curriculum else 1.0
-    stairs = [(0.0, level)]
-    for sequences, value in points:
-        stairs += [(sequences, level), (sequences, value)]
-        level = value
-    events = [event["sequences"] for event in run.events() if "sequences" in event]
-    return [*stairs, (max(events), level)]
+    events = [event[against] for event in run.events() if against in event]
+    if curriculum is None or not events:
+        return points
+    points = [(0.0, float(curriculum.start)), *points]
+    return [*points, (max(events), points[-1][1])]
 
 
 def _name_lines(axis: Any, ends: list[tuple[float, str, str, float]], log: bool) -> None:

@@ -30,16 +30,23 @@ class Experiment:
 
 
 def reproduce(
-    experiment: Experiment, out: str | Path, report: Callable[[str], None] = print, quiet: bool = False
+    experiment: Experiment,
+    out: str | Path,
+    report: Callable[[str], None] = print,
+    quiet: bool = False,
+    collect: bool = False,
 ) -> list[dict[str, Any]]:
     """Carry out what is left of an experiment and write summary.json, summary.md and the plots to ``out``.
 
-    A run that has ended is not run again; one that was interrupted goes on. Returns one row per run.
+    A run that has ended is not run again; one that was interrupted goes on. With ``collect`` nothing is trained: what
+    has ended is summed up, as when the runs were spread over machines. Returns one row per run.
     """
     out = Path(out)
     rows = []
     for number, (name, config) in enumerate(experiment.runs.items(), 1):
         folder = RunFolder(out / name)
+        if folder.result() is None and collect:
+            continue
         if folder.result() is None:
             report(f"[{number}/{len(experiment.runs)}] {name}")
             outcome = train(config, folder.path, resume=folder.exists(), quiet=quiet)
@@ -47,6 +54,8 @@ def reproduce(
                 raise KeyboardInterrupt
         rows.append(_row(experiment, name, folder))
         _write(experiment, out, rows)
+    if not rows:
+        raise ValueError(f"{out} holds no run of {experiment.name} that has ended")
     draw(experiment, out)
     return rows
 
@@ -75,10 +84,13 @@ def _row(experiment: Experiment, name: str, folder: RunFolder) -> dict[str, Any]
         "minibatches": result.get("step"),
         "sequences": result.get("sequences"),
         headline: evaluation.get(headline),
+        "lowest": min((event[headline] for event in folder.events("eval") if headline in event), default=None),
         "solved_at": solved_at,
         "level": result.get("level"),
         "seconds": result.get("seconds"),
     }
+    if config.curriculum:  # when each level was reached
+        row["levels"] = {str(event["level"]): event["seconds"] for event in folder.events("level")}
     if experiment.test_sizes:
         row["tests"] = _tests(experiment, folder)
     return row
@@ -112,7 +124,7 @@ def _write(experiment: Experiment, out: Path, rows: list[dict[str, Any]]) -> Non
 
 def table(rows: list[dict[str, Any]]) -> str:
     """The rows as a Markdown table, without empty columns."""
-    keys = [key for key in dict.fromkeys(key for row in rows for key in row) if key != "tests"]
+    keys = [key for key in dict.fromkeys(key for row in rows for key in row) if key not in ("tests", "levels")]
     keys = [key for key in keys if any(row.get(key) is not None for row in rows)]
     sizes = list(dict.fromkeys(size for row in rows for size in row.get("tests", {})))
     head = [key.replace("_", " ") for key in keys] + [f"at {int(size):,}" for size in sizes]
@@ -135,13 +147,14 @@ def _text(value: Any) -> str:
 
 
 def draw(experiment: Experiment, out: Path) -> None:
-    """Learning curves (and levels), one picture per task."""
+    """Learning curves (for a curriculum, levels over time), one picture per task."""
     from sparsam.plots import curves
 
     by_task: dict[str, list[Path]] = {}
     for name, config in experiment.runs.items():
-        by_task.setdefault(config.task.name, []).append(out / name)
+        if RunFolder(out / name).exists():
+            by_task.setdefault(config.task.name, []).append(out / name)
     for task, paths in by_task.items():
         curves.plot_curves(paths, out / f"{task}.png")
-        if any(RunFolder(path).events("level") for path in paths):
-            curves.plot_curves(paths, out / f"{task}-levels.png", "level")
+        if any(experiment.runs[path.name].curriculum for path in paths):
+            curves.plot_curves(paths, out / f"{task}-levels.png", "level", "seconds")

@@ -28,11 +28,21 @@ CURRICULA = {
     "copy": CurriculumConfig(start=32, threshold=0.1, patience=50),
     "sort": CurriculumConfig(start=16, threshold=0.1, patience=50),
 }
-# Momentum makes recall climb in half the minibatches, and copy forget what it could.
-OPTIMIZERS = {"recall": OptimizerConfig(learning_rate=1e-3), "copy": OPTIMIZER, "sort": OPTIMIZER}
+# Momentum makes recall climb in half the minibatches, and copy forget what it could. At the full rate, momentum on
+# sequences of thousands of steps has ended in gradients that are not finite: the rate falls there. Copy and sort have
+# gradients of norm 0.1 and now and then one of norm 10 or 100, which undoes what was learnt unless it is clipped to the
+# usual norm.
+RECALL = OptimizerConfig(learning_rate=1e-3, full_rate_level=1024, patience=3)
+CONSTANT = replace(OPTIMIZER, final_rate=None, hold=0, clip=0.1, patience=3)
+OPTIMIZERS = {
+    "recall": RECALL,
+    "copy": replace(CONSTANT, full_rate_level=32),
+    "sort": replace(CONSTANT, full_rate_level=16),
+}
+# 32 checks, the forest's default, miss so many words from level 2,048 on that the loss stays above the threshold.
 MODELS = {
     "sam-linear": ModelConfig("sam", memory_size=WORDS, index="linear"),
-    "sam-ann": ModelConfig("sam", memory_size=WORDS, index="kdtree"),
+    "sam-ann": ModelConfig("sam", memory_size=WORDS, index="kdtree", index_settings={"checks": 128}),
     "ntm": ModelConfig("ntm", memory_size=64),
     "dam": ModelConfig("dam", memory_size=64),
 }

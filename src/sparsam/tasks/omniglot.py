@@ -13,6 +13,12 @@ another of its 20 drawings, turned a little, stretched and shifted (Santoro et a
 pixels). An episode with more characters than its split holds uses some of them in two or more orientations,
 as different characters.
 
+With ``normalise`` the model sees every drawing the way character recognisers have long been fed (moment
+normalisation, Casey 1970): the ink's centre of mass in the middle, its covariance turned into a multiple of the
+identity, the mean training image taken off, and a variance of one over the pixels. It is a fixed function of the
+image that is shown, up to ink that the warp would push over the edge, and takes most of the shift and the stretch off
+again. Without it SAM needs thousands of minibatches to begin using its memory.
+
 The loss is the mean cross entropy over all steps. The first presentation of a character can only be guessed,
 so a perfect learner still has a loss of about log(labels) / presentations (:meth:`Omniglot.floor`) and an
 error of about 1 / presentations; errors are therefore reported by presentation number as well.
@@ -40,6 +46,8 @@ from sparsam.tasks.task import Batch
 
 __all__ = ["Augmentation", "Omniglot", "OmniglotTable"]
 
+SPREAD = 0.4  # standard deviation of the ink along every axis of a normalised image, which spans 2
+_THICKNESS = 0.01  # added to its variances, so that a single line does not fill the image
 _CHUNK = 512  # images that are warped at once; few enough to stay in the processor's cache
 
 
@@ -66,23 +74,51 @@ class Augmentation:
         return uniform * size + torch.tensor([0.0, 1.0, 1.0, 0.0, 0.0])
 
     @staticmethod
-    def warp(images: Tensor, quarters: Tensor, changes: Tensor, size: int) -> Tensor:
+    def warp(
+        images: Tensor, quarters: Tensor, changes: Tensor, size: int, moments: tuple[Tensor, Tensor] | None = None
+    ) -> Tensor:
         """Images (n, s, s) turned by ``quarters`` times 90 degrees and changed by ``draw``'s numbers, at a
         new size.
 
-        The map goes from places in the result to places in the image, p = S^-1 R^-1 (p' - shift).
+        The map goes from places in the result to places in the image, p = S^-1 R^-1 (p' - shift) = A p' + b. With
+        the images' :func:`ink_moments` m and C the result is normalised as well: its own moments would be
+        A^-1 (m - b) and C' = A^-1 C A^-T, so that p = m + A C'^1/2 p' / SPREAD.
         """
         angle, scale, shift = changes[:, 0] + quarters * (math.pi / 2), changes[:, 1:3], changes[:, 3:5]
         cos, sin = angle.cos(), angle.sin()
         rotate = torch.stack([torch.stack([cos, sin], -1), torch.stack([-sin, cos], -1)], -2)
         matrix = rotate / scale.unsqueeze(-1)
         offset = -(matrix @ (2 * shift).unsqueeze(-1))  # the image spans 2 from edge to edge
+        if moments is not None:
+            mean, covariance = moments
+            back = torch.linalg.inv(matrix)
+            matrix = matrix @ square_root(back @ covariance @ back.mT + _THICKNESS * torch.eye(2)) / SPREAD
+            offset = mean.unsqueeze(-1)
         # F.affine_grid would multiply matrices for every pixel; rows and columns added up cost a third of it.
         place = (2 * torch.arange(size, dtype=images.dtype) + 1) / size - 1
         by_column = matrix[:, None, None, :, 0] * place[:, None]  # (n, 1, size, 2)
         by_row = (matrix[:, :, 1].unsqueeze(1) * place[:, None] + offset.transpose(1, 2)).unsqueeze(2)
         grid = by_column + by_row
         return F.grid_sample(images.unsqueeze(1), grid, align_corners=False).squeeze(1)
+
+
+def ink_moments(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Centre of mass (n, 2) and covariance (n, 2, 2), x before y, of the ink of images (n, s, s) that span 2."""
+    side = images.shape[-1]
+    place = (2 * torch.arange(side) + 1) / side - 1
+    ink = images.float() + 1e-6  # an empty image has its centre in the middle
+    ink = ink / ink.sum((1, 2), keepdim=True)
+    grid = torch.stack([place.expand(side, side), place[:, None].expand(side, side)], -1).view(-1, 2)
+    products = (grid.unsqueeze(-1) * grid.unsqueeze(-2)).view(-1, 4)
+    mean = ink.flatten(1) @ grid
+    return mean, (ink.flatten(1) @ products).view(-1, 2, 2) - mean.unsqueeze(-1) * mean.unsqueeze(-2)
+
+
+def square_root(matrix: Tensor) -> Tensor:
+    """The symmetric root of positive definite (n, 2, 2): (C + d I) / sqrt(tr C + 2 d) with d = sqrt(det C)."""
+    root = torch.linalg.det(matrix).clamp_min(1e-9).sqrt()[:, None, None]
+    trace = matrix.diagonal(dim1=1, dim2=2).sum(-1)[:, None, None]
+    return (matrix + root * torch.eye(2)) / (trace + 2 * root).sqrt()
 
 
 class OmniglotTable:
@@ -121,6 +157,12 @@ class Omniglot:
     :param image_size: side of the images that the model sees.
     :param scale: the value that stands for one in the one-hot labels of the input, one number beside hundreds of
         pixels: with 1 a model needs thousands of minibatches to hear it at all.
+    :param normalise: show the drawings normalised, see above; False: as they are, in [0, 1].
+    :param pool: labels of training episodes at level h come from the first ``pool`` times h, and only their outputs
+        enter the loss, as if the output layer grew with the level; 0: always from all of them. With all 500 from the
+        start each one is too rare for the model to learn what to do with it.
+    :param min_share: training episodes at level h have U(min_share h, h) characters, at least one; 0: U(1, h). Small
+        episodes teach the habit of guessing among the labels seen so far, which keeps the memory from being used.
     :param validation: characters held out of training for choosing runs.
     :param seed: which ones they are.
     :param augment: turn, stretch and shift; False shows the drawings as they are (in every split).
@@ -140,6 +182,9 @@ class Omniglot:
         presentations: int = 10,
         image_size: int = 20,
         scale: float = 1.0,
+        normalise: bool = False,
+        pool: float = 0.0,
+        min_share: float = 0.0,
         validation: int = 164,
         seed: int = 0,
         augment: bool = True,
@@ -159,8 +204,12 @@ class Omniglot:
             raise ValueError(f"image_size must be at least 1, got {image_size}")
         if scale <= 0:
             raise ValueError(f"scale must be positive, got {scale}")
+        if pool != 0 and pool < 1:
+            raise ValueError(f"pool must be 0 (all labels) or at least 1, got {pool}")
+        if not 0 <= min_share <= 1:
+            raise ValueError(f"min_share must be from 0 to 1, got {min_share}")
         self.labels, self.presentations, self.image_size = labels, presentations, image_size
-        self.scale = scale
+        self.scale, self.pool, self.min_share = scale, pool, min_share
         self.min_size, self.max_size = min_size, max_size
         self.evaluation_size, self.evaluation_episodes = evaluation_size, evaluation_episodes
         self.input_size, self.output_size = image_size**2 + labels, labels
@@ -176,6 +225,8 @@ class Omniglot:
             "validation": np.sort(shuffled[:validation]),
             "test": test,
         }
+        self._moments = ink_moments(self._images.flatten(0, 1)) if normalise else None
+        self._mean, self._deviation = self._pixel_statistics() if normalise else (torch.zeros(1), 1.0)
 
     def characters(self, split: str) -> np.ndarray:
         """Numbers of the characters of a split; no character is in two."""
@@ -183,31 +234,40 @@ class Omniglot:
             raise ValueError(f"split must be 'train', 'validation' or 'test', got {split!r}")
         return self._splits[split]
 
-    def floor(self, size: int) -> float:
+    def floor(self, size: int, pool: int | None = None) -> float:
         """Loss of a learner that guesses first presentations among the labels left and knows all others."""
-        return sum(math.log(self.labels - seen) for seen in range(size)) / (size * self.presentations)
+        labels = self.labels if pool is None else pool
+        return sum(math.log(labels - seen) for seen in range(size)) / (size * self.presentations)
 
     def chance(self, size: int) -> float:
         """Error of guessing among the labels of an episode of ``size`` characters."""
         return 1 - 1 / size
 
     def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
-        """Training episodes of U(min_size, max_size) characters, or U(1, level); one number for the
+        """Training episodes of U(min_size, max_size) characters, or up to ``level``; one number for the
         minibatch."""
-        low, high = (self.min_size, self.max_size) if level is None else (1, level)
+        low, high = self.min_size, self.max_size
+        if level is not None:
+            low, high = max(1, math.ceil(self.min_share * level)), level
         if not low <= high <= self.labels:
             raise ValueError(f"level must be from 1 to labels ({self.labels}), got {level}")
         size = int(torch.randint(low, high + 1, (), generator=generator))
-        return self.sample_size(batch_size, generator, size)
+        pool = min(self.labels, math.ceil(self.pool * high)) if self.pool else self.labels
+        return self.sample_size(batch_size, generator, size, pool=pool)
 
-    def sample_size(self, batch_size: int, generator: torch.Generator, size: int, split: str = "train") -> Batch:
-        """Episodes of exactly ``size`` characters of a split."""
+    def sample_size(
+        self, batch_size: int, generator: torch.Generator, size: int, split: str = "train", pool: int | None = None
+    ) -> Batch:
+        """Episodes of exactly ``size`` characters of a split, with labels from the first ``pool`` (all)."""
+        pool = self.labels if pool is None else pool
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         if not 1 <= size <= self.labels:
             raise ValueError(f"size must be from 1 to labels ({self.labels}), got {size}")
+        if not size <= pool <= self.labels:
+            raise ValueError(f"pool must be from size ({size}) to labels ({self.labels}), got {pool}")
         character, quarter = self._classes(batch_size, generator, size, split)  # (B, c)
-        label = torch.rand(batch_size, self.labels, generator=generator).argsort(-1)[:, :size]
+        label = torch.rand(batch_size, pool, generator=generator).argsort(-1)[:, :size]
         drawing = torch.rand(batch_size, size, DRAWINGS, generator=generator).argsort(-1)
         # Slots of the same character lie side by side; a random order of the slots is the episode.
         steps = size * self.presentations
@@ -226,7 +286,7 @@ class Omniglot:
         targets = targets.T.contiguous()
         inputs[1:, :, pixels:].scatter_(2, targets[:-1].unsqueeze(-1), self.scale)
         mask = torch.ones(steps, batch_size, dtype=torch.bool)
-        info = {"presentation": number.T.contiguous(), "character": character[element, shown].T}
+        info = {"presentation": number.T.contiguous(), "character": character[element, shown].T, "pool": pool}
         return Batch(inputs, targets, mask, level=size, info=info, answers=slice(0, steps))
 
     def evaluation_batches(
@@ -243,8 +303,8 @@ class Omniglot:
             yield self.sample_size(min(batch_size, episodes - start), generator, size, split)
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Mean cross entropy over all steps, in nats."""
-        return F.cross_entropy(outputs.flatten(0, 1), batch.targets.flatten())
+        """Mean cross entropy over all steps, in nats, among the labels that the episodes could have used."""
+        return F.cross_entropy(outputs[..., : batch.info["pool"]].flatten(0, 1), batch.targets.flatten())
 
     def errors(self, outputs: Tensor, batch: Batch) -> dict[str, float]:
         """Share of wrong answers, over all steps and by presentation number."""
@@ -288,11 +348,26 @@ class Omniglot:
         return pool[ranks], quarter
 
     def _draw(self, picked: Tensor, quarters: Tensor, generator: torch.Generator, out: Tensor) -> None:
-        """Write the drawings with these numbers, warped and in [0, 1], to the rows of ``out`` (n, pixels)."""
-        images = self._images.flatten(0, 1)
+        """Write the drawings with these numbers, warped and in [0, 1] or normalised, to the rows of ``out``
+        (n, pixels)."""
         changes = (self.augmentation or Augmentation(0, 0, 0)).draw(len(picked), generator)
         for start in range(0, len(picked), _CHUNK):
             chunk = slice(start, start + _CHUNK)
-            source = images[picked[chunk]].float()
-            warped = Augmentation.warp(source, quarters[chunk].float(), changes[chunk], self.image_size)
-            torch.div(warped.flatten(1), 255, out=out[chunk])
+            self._warp(picked[chunk], quarters[chunk].float(), changes[chunk], out[chunk])
+        if self._moments is not None:
+            out.sub_(self._mean).div_(self._deviation)
+
+    def _warp(self, picked: Tensor, quarters: Tensor, changes: Tensor, out: Tensor) -> None:
+        moments = (self._moments[0][picked], self._moments[1][picked]) if self._moments is not None else None
+        source = self._images.flatten(0, 1)[picked].float()
+        torch.div(Augmentation.warp(source, quarters, changes, self.image_size, moments).flatten(1), 255, out=out)
+
+    def _pixel_statistics(self) -> tuple[Tensor, float]:
+        """Mean image and the standard deviation around it, of one drawing of each training character turned all
+        four ways."""
+        picked = torch.from_numpy(self.characters("train")).repeat(4) * DRAWINGS
+        quarters = torch.arange(4.0).repeat_interleave(len(picked) // 4)
+        images = torch.empty(len(picked), self.image_size**2)
+        self._warp(picked, quarters, torch.tensor([0.0, 1.0, 1.0, 0.0, 0.0]).expand(len(picked), 5), images)
+        mean = images.mean(0)
+        return mean, max(float((images - mean).square().mean().sqrt()), 1e-6)

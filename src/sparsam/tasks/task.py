@@ -51,12 +51,17 @@ class Batch:
     def batch_size(self) -> int:
         return self.inputs.shape[1]
 
-    def to(self, device: torch.device | str) -> Batch:
+    def pinned(self) -> Batch:
+        """The same batch in memory that a GPU reads by itself."""
+        inputs, targets, mask = (value.pin_memory() for value in (self.inputs, self.targets, self.mask))
+        return Batch(inputs, targets, mask, self.lengths, self.level, self.info, self.answers)
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
         """The same batch on another device; ``lengths`` and ``info`` stay where they are."""
         return Batch(
-            self.inputs.to(device),
-            self.targets.to(device),
-            self.mask.to(device),
+            self.inputs.to(device, non_blocking=non_blocking),
+            self.targets.to(device, non_blocking=non_blocking),
+            self.mask.to(device, non_blocking=non_blocking),
             self.lengths,
             self.level,
             self.info,

@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 
 import torch
 
+from sparsam.training.start import StartConfig
+
 MODELS = ("lstm", "ntm", "dam", "sam", "dnc", "sdnc")
 
 # The arguments each model understands besides input_size and output_size.
@@ -44,6 +46,7 @@ class ModelConfig:
     num_heads: int = 4
     k: int = 4
     index: str = "linear"
+    index_settings: dict[str, Any] = field(default_factory=dict)  # of that index, e.g. {"checks": 256} for "kdtree"
     engine: str = "auto"
     extra: dict[str, Any] = field(default_factory=dict)  # further keyword arguments of the model, passed as they are
 
@@ -51,7 +54,20 @@ class ModelConfig:
         _one_of("model.name", self.name, MODELS)
 
     def arguments(self) -> dict[str, Any]:
-        return {key: getattr(self, key) for key in _ARGUMENTS[self.name]} | self.extra
+        values: dict[str, Any] = {key: getattr(self, key) for key in _ARGUMENTS[self.name]}
+        if self.index_settings and "index" in values:
+            values["index"] = self._index()
+        return values | self.extra
+
+    def _index(self) -> Any:
+        from sparsam import indexes
+
+        if self.index not in indexes.NAMES:
+            raise ValueError(f"model.index: unknown {self.index!r}{_suggest(self.index, indexes.NAMES)}")
+        try:
+            return indexes.NAMES[self.index](**self.index_settings)
+        except TypeError as error:
+            raise ValueError(f"model.index_settings: {error}") from error
 
     def build(self, input_size: int, output_size: int) -> torch.nn.Module:
         import sparsam
@@ -88,13 +104,25 @@ class OptimizerConfig:
     epsilon: float = 1e-6
     clip: float = 1.0
     warmup: int = 0  # minibatches over which the learning rate rises from zero
+    final_rate: float | None = None  # what the rate falls to by the last minibatch, by the same factor each time ...
+    hold: int = 0  # ... after so many minibatches at the full rate
+    full_rate_level: int | None = None  # above this level of the curriculum the rate falls with the root of the level
+    patience: int = 0  # minibatches in a row without a finite gradient that are passed over before the run ends
 
     def __post_init__(self) -> None:
         _one_of("optimizer.name", self.name, ("rmsprop", "adam"))
         if self.learning_rate <= 0:
             raise ValueError(f"optimizer.learning_rate must be positive, got {self.learning_rate}")
+        if self.final_rate is not None and self.final_rate <= 0:
+            raise ValueError(f"optimizer.final_rate must be positive, got {self.final_rate}")
+        if self.hold < 0:
+            raise ValueError(f"optimizer.hold must be zero or more, got {self.hold}")
         if self.clip < 0:
             raise ValueError(f"optimizer.clip must be zero (off) or positive, got {self.clip}")
+        if self.full_rate_level is not None and self.full_rate_level < 1:
+            raise ValueError(f"optimizer.full_rate_level must be at least 1, got {self.full_rate_level}")
+        if self.patience < 0:
+            raise ValueError(f"optimizer.patience must be zero or more, got {self.patience}")
 
 
 @dataclass
@@ -124,6 +152,7 @@ class RunConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     task: TaskConfig = field(default_factory=TaskConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    start: StartConfig | None = None
     curriculum: CurriculumConfig | None = None
     batch_size: int = 8
     steps: int = 10_000  # minibatches, of all workers together

@@ -1,6 +1,6 @@
 """Data-parallel training under ``torchrun``: every process draws its own minibatch, all take the same step.
 
-The gradient, the loss and a request to stop travel in one vector, averaged over the processes, so all of
+The gradient, the loss and the reasons to stop travel in one vector, averaged over the processes, so all of
 them have the same weights, the same curriculum and the same end. Process 0 writes the folder. gloo on CPUs,
 nccl on GPUs.
 
@@ -40,12 +40,15 @@ class Processes:
             dist.init_process_group("nccl" if on_gpu else "gloo")
         return cls(dist.get_rank(), dist.get_world_size(), started)
 
-    def average(self, flat: FlatParameters, loss: float, stop: bool) -> tuple[float, bool]:
-        """Average the gradients in place; the mean loss, and whether any process wants to stop."""
-        flat.extra[0], flat.extra[1] = loss, float(stop)
+    def average(self, flat: FlatParameters, loss: float, stop: bool, late: bool) -> tuple[float, bool, bool]:
+        """Average the gradients in place; the mean loss, whether any process wants to stop, and whether process 0's
+        clock says that time is up. All in one message: a second one would cost as much again.
+        """
+        flat.extra.copy_(torch.tensor([loss, float(stop), float(late and self.rank == 0)]))
         dist.all_reduce(flat.exchange)
         flat.exchange.div_(self.size)
-        return float(flat.extra[0]), bool(flat.extra[1] > 0)
+        mean, any_stop, any_late = flat.extra.tolist()
+        return mean, any_stop > 0, any_late > 0
 
     def share(self, value: Any) -> Any:
         """Process 0's value, in every process."""

@@ -18,7 +18,7 @@ class FlatParameters:
     the gradients
     for numbers that travel with them."""
 
-    def __init__(self, model: nn.Module, vector: Tensor | None = None, extra: int = 2) -> None:
+    def __init__(self, model: nn.Module, vector: Tensor | None = None, extra: int = 3) -> None:
         tensors = [p for p in model.parameters() if p.requires_grad]
         if not tensors:
             raise ValueError("model has no parameters to train")

@@ -10,6 +10,7 @@ from torch import Tensor
 from sparsam.training.config import RunConfig
 from sparsam.training.evaluate import forward
 from sparsam.training.flat import FlatParameters
+from sparsam.training.prefetch import Prefetch
 from sparsam.training.optimizer import build_optimizer, learning_rate
 from sparsam.training.seeds import MinibatchSeeds, mix
 
@@ -30,19 +31,26 @@ class Learner:
         self.task = config.task.build(for_training=True)
         torch.manual_seed(mix(config.seed))
         self.model = config.model.build(self.task.input_size, self.task.output_size).to(config.device)
+        if config.start is not None:
+            config.start.apply(self.model)
         self.flat = FlatParameters(self.model, shared)
         self.optimizer = build_optimizer(config.optimizer, self.flat.parameters)
         self.seeds = MinibatchSeeds(config.seed, rank)
         self.errors: dict[str, float] = {}  # of the last minibatch they were counted for
         self.time_steps = 0  # sequences times their length, so far
-        self._on_cpu = torch.device(config.device).type == "cpu"
+        self.passed_over = 0  # minibatches in a row whose gradient was not finite
+        schedule = config.optimizer
+        self._rate_varies = schedule.warmup > 0 or (schedule.final_rate, schedule.full_rate_level) != (None, None)
+        on_gpu = torch.device(config.device).type == "cuda"
+        self._ahead = Prefetch(self.task, self.seeds, config.batch_size, config.device) if on_gpu else None
 
     def gradient(self, step: int, level: int | None) -> float:
         """Leave the gradient of minibatch ``step`` in ``flat.gradients`` and return its loss."""
-        batch = self.task.sample(self.config.batch_size, self.seeds.at(step), level)
+        if self._ahead is None:
+            batch = self.task.sample(self.config.batch_size, self.seeds.at(step), level)
+        else:
+            batch = self._ahead.take(step, level)
         self.time_steps += batch.inputs.shape[0] * batch.inputs.shape[1]
-        if not self._on_cpu:
-            batch = batch.to(self.config.device)
         outputs = forward(self.model, batch)
         loss = self.task.loss(outputs, batch)
         self.flat.zero()
@@ -51,19 +59,30 @@ class Learner:
             self.errors = self.task.errors(outputs, batch)
         return float(loss.detach())
 
-    def apply(self, step: int, loss: float) -> float:
-        """Clip the gradient, step, and return the gradient's norm before clipping."""
+    def apply(self, step: int, loss: float, level: int | None = None) -> float:
+        """Clip the gradient, step, and return the gradient's norm before clipping.
+
+        A gradient that is not finite changes nothing; one more than ``optimizer.patience`` of them in a row end the
+        run. A single minibatch may overflow on its way back through thousands of steps; weights that are beyond repair
+        do so every time.
+        """
         settings = self.config.optimizer
         norm = self.flat.clip(settings.clip)
         if not (math.isfinite(loss) and math.isfinite(norm)):
+            self.passed_over += 1
+            if self.passed_over <= settings.patience:
+                return norm
             raise NonFiniteLoss(
                 f"minibatch {step + 1}: loss {loss}, gradient norm {norm}. The last good checkpoint is kept. "
                 f"Try a lower learning rate (now {settings.learning_rate:g}), a tighter gradient clip (now "
-                f"{settings.clip:g}), a warmup (now {settings.warmup} minibatches), or another seed."
+                f"{settings.clip:g}), a warmup (now {settings.warmup} minibatches), more patience (now "
+                f"{settings.patience} minibatches), or another seed."
             )
-        if step <= settings.warmup:
+        self.passed_over = 0
+        if self._rate_varies:
+            rate = learning_rate(settings, step, self.config.steps, level)
             for group in self.optimizer.param_groups:
-                group["lr"] = learning_rate(settings, step)
+                group["lr"] = rate
         self.optimizer.step()
         return norm
 
@@ -72,6 +91,7 @@ class Learner:
             "optimizer": self.optimizer.state_dict(),
             "random": torch.get_rng_state(),
             "errors": self.errors,
+            "passed_over": self.passed_over,
         }
 
     def load_state_dict(self, weights: dict[str, Tensor], state: dict) -> None:
@@ -81,3 +101,4 @@ class Learner:
         self.optimizer.load_state_dict(state["optimizer"] | {"param_groups": settings})
         torch.set_rng_state(state["random"])
         self.errors = state["errors"]
+        self.passed_over = state.get("passed_over", 0)

@@ -7,6 +7,7 @@ happens around a minibatch (curriculum, log, evaluation, checkpoint, display, re
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -51,6 +52,7 @@ class Run:
         display: progress.Progress,
         writes: bool = True,
         share: Callable[[Any], Any] = lambda value: value,
+        processes: int = 1,
     ) -> None:
         self.config, self.folder, self.learner, self.display = config, folder, learner, display
         self.curriculum = Curriculum(config.curriculum) if config.curriculum else None
@@ -59,6 +61,8 @@ class Run:
         self.evaluation: dict[str, float] = {}
         self._writes = writes
         self._share = share  # hands rank 0's value to every process
+        self._processes = processes  # that take every step together, each with a minibatch of its own
+        self._step_sequences = config.batch_size * processes
         self._log: RunLog | None = None
         self._loss_sum, self._loss_count, self._last_loss, self._last_norm = 0.0, 0, 0.0, 0.0
         self._clock = progress.Clock(display.interval)
@@ -76,6 +80,11 @@ class Run:
     def seconds(self) -> float:
         return self._seconds_before + time.perf_counter() - self._started
 
+    @property
+    def late(self) -> bool:
+        """Whether the time that the run was given is over, by this process's clock."""
+        return self.config.seconds is not None and self.seconds >= self.config.seconds
+
     def open_log(self) -> None:
         """Start the clock and the log; events after the step that is resumed from are forgotten."""
         self._started = self._last_save = time.perf_counter()
@@ -85,19 +94,25 @@ class Run:
             board = self.folder.path / "tensorboard" if self.config.tensorboard else None
             self._log = RunLog(self.folder.log_file, board, self.step)
 
-    def record(self, loss: float, norm: float) -> str | None:
+    def record(self, loss: float, norm: float, late: bool | None = None) -> str | None:
+        """Take in one minibatch. ``late`` is what the processes agree on; alone, this one's clock decides."""
         config = self.config
         self.step += 1
         step = self.step
-        self._loss_sum += loss
-        self._loss_count += 1
+        finite = math.isfinite(loss)
+        if finite:
+            self._loss_sum += loss
+            self._loss_count += 1
+        if not (finite and math.isfinite(norm)):
+            self.write("passed_over", loss=str(loss), gradient_norm=str(norm), level=self.level)
+            self.display.note(f"minibatch {step:,}: passed over (loss {loss:.4g}, gradient norm {norm:.4g})")
         self._last_loss, self._last_norm = loss, norm
-        if self.curriculum and self.curriculum.update(loss):
+        if finite and self.curriculum and self.curriculum.update(loss):
             self.write(
                 "level",
                 level=self.curriculum.level,
                 seconds=round(self.seconds, 3),
-                sequences=step * config.batch_size,
+                sequences=step * self._step_sequences,
             )
             self.display.note(f"minibatch {step:,}: level {self.curriculum.level:,}")
         if step % config.log_every == 0:
@@ -109,7 +124,7 @@ class Run:
             reason = self._evaluate()
         if reason is None and step >= config.steps:
             reason = "steps"
-        if reason is None and config.seconds is not None and self._share(self.seconds) >= config.seconds:
+        if reason is None and (self.late if late is None else late):
             reason = "seconds"
         if step % config.checkpoint_every == 0 or time.perf_counter() - self._last_save > config.checkpoint_seconds:
             self.save()
@@ -125,14 +140,14 @@ class Run:
         elapsed = max(now - then, 1e-9)
         self.write(
             "train",
-            loss=self._loss_sum / self._loss_count,
+            loss=self._loss_sum / max(self._loss_count, 1),
             **self.learner.errors,
             level=self.level,
             gradient_norm=self._last_norm,
-            sequences=self.step * self.config.batch_size,
+            sequences=self.step * self._step_sequences,
             seconds=round(self.seconds, 3),
-            sequences_per_second=round((self.step - step) * self.config.batch_size / elapsed, 2),
-            time_steps_per_second=round((self.learner.time_steps - time_steps) / elapsed, 1),
+            sequences_per_second=round((self.step - step) * self._step_sequences / elapsed, 2),
+            time_steps_per_second=round((self.learner.time_steps - time_steps) * self._processes / elapsed, 1),
         )
         self._loss_sum, self._loss_count = 0.0, 0
         self._rate_mark = (now, self.step, self.learner.time_steps)
@@ -154,7 +169,7 @@ class Run:
                 **self.evaluation,
                 level=self.level,
                 seconds=round(self.seconds, 3),
-                sequences=self.step * config.batch_size,
+                sequences=self.step * self._step_sequences,
             )
         self.evaluation = self._share(self.evaluation)
         headline = next(iter(self.evaluation.values()))
@@ -184,8 +199,8 @@ class Run:
             "error": error,
             "level": self.level,
             "fraction": fraction,
-            "sequences_per_second": (step - mark) * config.batch_size / elapsed,
-            "time_steps_per_second": (self.learner.time_steps - time_steps) / elapsed,
+            "sequences_per_second": (step - mark) * self._step_sequences / elapsed,
+            "time_steps_per_second": (self.learner.time_steps - time_steps) * self._processes / elapsed,
             "seconds_left": left,
         }
 
@@ -245,7 +260,7 @@ class Run:
                     "reason": reason,
                     "step": self.step,
                     "seconds": round(self.seconds, 1),
-                    "sequences": self.step * self.config.batch_size,
+                    "sequences": self.step * self._step_sequences,
                     "level": self.level,
                     "evaluation": self.evaluation,
                 }
@@ -291,7 +306,7 @@ def train(
         from sparsam.training.workers import train_with_workers
 
         return train_with_workers(config, run_folder, learner, display)
-    run = Run(config, run_folder, learner, display, processes.rank == 0, processes.share)
+    run = Run(config, run_folder, learner, display, processes.rank == 0, processes.share, processes.size)
     try:
         run.load()
         run.open_log()
@@ -306,11 +321,11 @@ def _train_here(run: Run, learner: Learner, processes: Processes) -> Outcome:
     with Interrupt() as interrupt:
         while reason is None:
             loss = learner.gradient(run.step, run.level)
-            stop = interrupt.signal is not None
+            stop, late = interrupt.signal is not None, run.late
             if processes.size > 1:
-                loss, stop = processes.average(learner.flat, loss, stop)
-            norm = learner.apply(run.step, loss)
-            reason = run.record(loss, norm)
+                loss, stop, late = processes.average(learner.flat, loss, stop, late)
+            norm = learner.apply(run.step, loss, run.level)
+            reason = run.record(loss, norm, late)
             if stop and reason is None:
                 reason = "interrupted"
         return run.finish(reason, interrupt.signal if reason == "interrupted" else None)

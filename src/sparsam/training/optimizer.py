@@ -7,10 +7,57 @@ RMSProp (Tieleman and Hinton 2012) divides by a running root mean square of the 
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from sparsam.training.config import OptimizerConfig
+
+
+class RMSProp(torch.optim.Optimizer):
+    """torch.optim.RMSprop on the CPU in two passes over the parameters where torch makes seven.
+
+    The fused kernel of AdamW, with its average of gradients switched off (beta1 = 0: that average is the gradient) and
+    its bias corrections died away (a late step), computes in one pass
+
+        s <- decay s + (1 - decay) g^2;   v <- (1 - rate weight_decay) v - rate g / (sqrt(s) + epsilon)
+
+    which at rate -1 and weight_decay = momentum - 1 is the update of the velocity above. The statistics have torch's
+    names, so checkpoints serve both.
+    """
+
+    def __init__(self, parameters: list[Tensor], lr: float, alpha: float, eps: float, momentum: float) -> None:
+        super().__init__(parameters, {"lr": lr, "alpha": alpha, "eps": eps, "momentum": momentum})
+        self._late = torch.tensor(1e30)
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            rate, momentum = group["lr"], group["momentum"]
+            for parameter in group["params"]:
+                state = self.state[parameter]
+                if not state:
+                    state["square_avg"] = torch.zeros_like(parameter)
+                if momentum and "momentum_buffer" not in state:
+                    state["momentum_buffer"] = torch.zeros_like(parameter)
+                gradient, squares = parameter.grad, state["square_avg"]
+                if momentum:
+                    velocity = state["momentum_buffer"]
+                    self._kernel(velocity, gradient, squares, -1.0, momentum - 1, group)
+                    parameter.sub_(velocity, alpha=rate)
+                else:
+                    self._kernel(parameter, gradient, squares, rate, 0.0, group)
+
+    def _kernel(
+        self, target: Tensor, gradient: Tensor, squares: Tensor, rate: float, weight_decay: float, group: dict[str, Any]
+    ) -> None:
+        torch._fused_adamw_(
+            [target], [gradient], [gradient], [squares], [], [self._late],
+            lr=rate, beta1=0.0, beta2=group["alpha"], weight_decay=weight_decay, eps=group["eps"],
+            amsgrad=False, maximize=False,
+        )  # fmt: skip
 
 
 def build_optimizer(config: OptimizerConfig, parameters: Tensor) -> torch.optim.Optimizer:
@@ -23,21 +70,30 @@ def build_optimizer(config: OptimizerConfig, parameters: Tensor) -> torch.optim.
             eps=config.epsilon,
             fused=True,
         )
-    return torch.optim.RMSprop(
-        [parameters],
-        lr=config.learning_rate,
-        alpha=config.decay,
-        eps=config.epsilon,
-        momentum=config.momentum,
-        foreach=False,
-    )
+    settings: dict[str, Any] = {
+        "lr": config.learning_rate,
+        "alpha": config.decay,
+        "eps": config.epsilon,
+        "momentum": config.momentum,
+    }
+    if parameters.device.type == "cpu" and hasattr(torch, "_fused_adamw_"):
+        return RMSProp([parameters], **settings)
+    return torch.optim.RMSprop([parameters], **settings, foreach=False)
 
 
-def learning_rate(config: OptimizerConfig, step: int) -> float:
-    """The rate of minibatch ``step`` (from 0): a linear rise over ``warmup``, then constant."""
+def learning_rate(config: OptimizerConfig, step: int, steps: int, level: int | None = None) -> float:
+    """The rate of minibatch ``step`` (from 0) of ``steps``: a linear rise over ``warmup``, then constant, or from
+    ``hold`` on falling geometrically to ``final_rate``. Above ``full_rate_level`` it is smaller by the root of the
+    ratio, since the gradient through a longer sequence is a noisier one.
+    """
+    rate = config.learning_rate
+    if config.final_rate is not None and step > config.hold:
+        rate *= (config.final_rate / rate) ** min((step - config.hold) / max(steps - config.hold, 1), 1.0)
     if step < config.warmup:
-        return config.learning_rate * (step + 1) / config.warmup
-    return config.learning_rate
+        rate *= (step + 1) / config.warmup
+    if level is not None and config.full_rate_level is not None and level > config.full_rate_level:
+        rate *= math.sqrt(config.full_rate_level / level)
+    return rate
 
 
 def share_state(optimizer: torch.optim.Optimizer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,19 @@ def find_weights(path: str | Path) -> Path:
     raise FileNotFoundError(f"{path} is neither a run's folder nor a weights file")
 
 
-def load_model(path: str | Path, **model_settings: Any) -> tuple[torch.nn.Module, Any, RunConfig]:
+def load_model(
+    path: str | Path, settings: Iterable[str] = (), **model_settings: Any
+) -> tuple[torch.nn.Module, Any, RunConfig]:
     """Model, task and config of a run's folder or weights file.
 
-    ``model_settings`` change the model without touching its weights, such as ``memory_size`` or ``engine``.
+    ``model_settings`` change the model without touching its weights, such as ``memory_size`` or ``engine``;
+    ``settings`` are any others, written ``path=value`` (``task.settings.cues=16``).
     """
     file = find_weights(path)
     weights, text = checkpoint.load_weights(file)
     if text is None:
         raise ValueError(f"{file} carries no config; it was not written by sparsam's trainer")
-    config = RunConfig.from_json(text)
+    config = RunConfig.from_json(text).with_settings(settings)
     for key, value in model_settings.items():
         if not hasattr(config.model, key):
             raise ValueError(f"unknown model setting {key!r}")

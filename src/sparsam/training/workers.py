@@ -115,8 +115,9 @@ def _learn(
     parent = os.getppid()
     step, pending, reported, sent_at = first, [], learner.time_steps, time.perf_counter()
     while not stop.is_set() and os.getppid() == parent:
-        loss = learner.gradient(step, level.value or None)
-        pending.append((loss, learner.apply(step, loss)))
+        now = level.value or None
+        loss = learner.gradient(step, now)
+        pending.append((loss, learner.apply(step, loss, now)))
         step += 1
         if time.perf_counter() - sent_at > _REPORT_SECONDS:
             reports.put({"steps": pending, "errors": learner.errors, "time_steps": learner.time_steps - reported})

@@ -1,0 +1,55 @@
+"""Least recently accessed rows: a queue with entries that go out of date, in constant time per access.
+
+A row's last access is its stamp. The queue holds (row, stamp) in the order of the accesses; an entry counts when it
+bears the row's newest stamp. The first R entries that count are the R least recently accessed rows.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def least_recent(queue_rows, queue_stamps, last_access, unused, head, tail, R: tl.constexpr, BLOCK: tl.constexpr):
+    """Writes the first R rows in ring order to `unused`; returns the new head of the queue."""
+    found = 0
+    at = head
+    while found < R:
+        place = at + tl.arange(0, BLOCK)
+        there = place < tail
+        row = tl.load(queue_rows + place, mask=there, other=0)
+        stamp = tl.load(queue_stamps + place, mask=there, other=-1)
+        counts = (there & (tl.load(last_access + row, mask=there, other=-2) == stamp)).to(tl.int32)
+        rank = found + tl.cumsum(counts, 0) - counts
+        tl.store(unused + rank, row, mask=(counts > 0) & (rank < R))
+        if found == 0:  # nothing before the first entry that counts is ever asked for again
+            head = tl.min(tl.where(counts > 0, place, at + BLOCK), 0)
+        found += tl.sum(counts, 0)
+        at += BLOCK
+    return head
+
+
+@triton.jit
+def touch(
+    row,  # (X) accesses of a step, -1 for none
+    weight,  # (X)
+    delta,
+    now,  # the stamp of this step
+    queue_rows,
+    queue_stamps,
+    last_access,
+    tail,
+):
+    """Moves the rows whose weights sum to more than `delta` to the back, in ascending order; returns the new tail."""
+    size: tl.constexpr = row.shape[0]
+    place = tl.arange(0, size)
+    same = (row[:, None] == row[None, :]) & (row >= 0)[:, None]
+    total = tl.sum(tl.where(same, weight[None, :], 0.0), 1)
+    again = tl.sum((same & (place[None, :] < place[:, None])).to(tl.int32), 1)
+    accessed = (row >= 0) & (total > delta) & (again == 0)
+    # The rank of a row among the accessed ones: a row that is none stands above all.
+    order = tl.where(accessed, row, 2**31 - 1)
+    rank = tl.sum((order[None, :] < order[:, None]).to(tl.int32), 1)
+    tl.store(queue_rows + tail + rank, row, mask=accessed)
+    tl.store(queue_stamps + tail + rank, now + tl.zeros_like(row), mask=accessed)
+    tl.store(last_access + row, now + tl.zeros_like(row), mask=accessed)
+    return tail + tl.sum(accessed.to(tl.int32), 0)

@@ -1,0 +1,34 @@
+"""The sparse write of a step, and its gradient.
+
+eq. lru_write_weights: w^W_h = alpha_h (gamma_h w^R_{t-1,h} + (1 - gamma_h) 1[u_h]). A step writes RP (KP + 1) entries:
+first the rows read before, head by head, then u_1..u_R.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def write_entries(
+    previous_rows,  # (RP, KP) of the step before
+    previous_weights,
+    unused,  # (RP)
+    gates,  # alpha (RP), then gamma (RP)
+    SIZE: tl.constexpr,
+    R: tl.constexpr,
+    RP: tl.constexpr,
+    KP: tl.constexpr,
+):
+    """Rows (SIZE), -1 for none; head of each entry; whether it is one of u; previous weight; alpha; gamma; weight."""
+    i = tl.arange(0, SIZE)
+    is_previous = i < RP * KP
+    is_fresh = (i >= RP * KP) & (i < RP * KP + R)
+    head = tl.where(is_previous, i // KP, tl.where(is_fresh, i - RP * KP, 0))
+    row = tl.load(previous_rows + i, mask=is_previous, other=-1)
+    row = tl.where(is_fresh, tl.load(unused + head, mask=is_fresh, other=-1), row)
+    there = row >= 0
+    previous = tl.load(previous_weights + i, mask=is_previous & there, other=0.0)
+    alpha = tl.load(gates + head, mask=there, other=0.0)
+    gamma = tl.load(gates + RP + head, mask=there, other=0.0)
+    weight = alpha * tl.where(is_fresh, 1 - gamma, gamma * previous)
+    return row, head, is_fresh, previous, alpha, gamma, weight

@@ -1,0 +1,44 @@
+"""What a model's first weights are moved to before training.
+
+A fresh memory model writes half-heartedly, adds half of it to what it read before and looks up by queries that have
+nothing to do with what was stored; it can take very long to find out what the memory is for. Gates that begin open and
+queries that begin as the words written let the first minibatches read what was written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass
+class StartConfig:
+    """Added to first biases, or factors of first weights, of a model with SAM's interface (SAM, SDNC, DAM)."""
+
+    forget: float = 0.0  # added to the bias of the controller's forget gate; any model
+    write: float = 0.0  # added to the bias of the write gate alpha: above 0 writes more
+    reuse: float = 0.0  # added to the bias of gamma: below 0 writes to unused words, above 0 to those read before
+    sharpness: float = 0.0  # added to the bias of beta: above 0 reads more sharply
+    words: float = 1.0  # factor of the weights of queries and write words
+    tied: bool = False  # write words begin with the weights of the queries
+
+    def apply(self, model: Any) -> None:
+        """Change the weights of ``model`` in place."""
+        with torch.no_grad():
+            model.controller.bias_hh_l0.view(4, -1)[1] += self.forget
+            if self == StartConfig(forget=self.forget):
+                return
+            if model.name not in ("sam", "sdnc", "dam"):
+                raise ValueError(f"start: {model.name} has no interface like SAM's; only start.forget can be set")
+            heads, words = model.num_heads, model.num_heads * model.word_size
+            weight, bias = model.interface.weight, model.interface.bias
+            beta, alpha, gamma = bias[2 * words : 2 * words + 3 * heads].view(3, heads)
+            beta += self.sharpness
+            alpha += self.write
+            gamma += self.reuse
+            weight[: 2 * words] *= self.words
+            if self.tied:
+                weight[words : 2 * words] = weight[:words]
+                bias[words : 2 * words] = bias[:words]

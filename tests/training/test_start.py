@@ -1,0 +1,54 @@
+"""First weights that are moved before training."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import sparsam
+from sparsam.training.config import RunConfig
+from sparsam.training.start import StartConfig
+
+
+def small(name: str):
+    torch.manual_seed(0)
+    return sparsam.build(name, input_size=3, output_size=2, hidden_size=8, memory_size=6, word_size=5, num_heads=2)
+
+
+def test_each_setting_moves_what_it_names():
+    plain, moved = small("sam"), small("sam")
+    StartConfig(forget=1.0, write=2.0, reuse=-3.0, sharpness=4.0, words=0.5).apply(moved)
+    bias = (moved.controller.bias_hh_l0 - plain.controller.bias_hh_l0).view(4, 8)
+    torch.testing.assert_close(bias.mean(1), torch.tensor([0.0, 1.0, 0.0, 0.0]))
+    gates = (moved.interface.bias - plain.interface.bias)[20:].view(3, 2)
+    torch.testing.assert_close(gates, torch.tensor([[4.0, 4.0], [2.0, 2.0], [-3.0, -3.0]]))
+    torch.testing.assert_close(moved.interface.weight[:20], plain.interface.weight[:20] / 2)
+    assert torch.equal(moved.interface.weight[20:], plain.interface.weight[20:])
+
+
+def test_tied_words_are_the_queries():
+    model = small("sdnc")
+    StartConfig(tied=True).apply(model)
+    h = torch.randn(8)
+    asked = model.interface(h)
+    assert torch.equal(asked[:10], asked[10:20])
+
+
+def test_the_default_changes_nothing():
+    plain, moved = small("sam"), small("sam")
+    StartConfig().apply(moved)
+    for a, b in zip(plain.parameters(), moved.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_other_models_have_a_forget_gate_only():
+    model = sparsam.build("lstm", input_size=3, output_size=2, hidden_size=8)
+    StartConfig(forget=1.0).apply(model)
+    with pytest.raises(ValueError, match=r"start: lstm .* only start.forget"):
+        StartConfig(write=1.0).apply(model)
+
+
+def test_it_is_part_of_a_config():
+    config = RunConfig(start=StartConfig(write=2.0, tied=True))
+    assert RunConfig.from_json(config.to_json()) == config
+    assert RunConfig.from_json(RunConfig().to_json()).start is None
