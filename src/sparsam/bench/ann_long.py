@@ -21,6 +21,7 @@ INDEXES: tuple[indexes.Index, ...] = (
     sparsam.Linear(),
     sparsam.LSH(),
     sparsam.LSH(few=1),
+    sparsam.LSH(few=32_768),
     sparsam.LSH(probes=192, checks=128),
     sparsam.KDForest(),
     sparsam.KDForest(checks=128),
