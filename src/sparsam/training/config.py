@@ -154,6 +154,7 @@ class RunConfig:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     start: StartConfig | None = None
     curriculum: CurriculumConfig | None = None
+    weights: str | None = None  # what the run starts from: a weights file or a run's folder; None: fresh parameters
     batch_size: int = 8
     steps: int = 10_000  # minibatches, of all workers together
     seconds: float | None = None  # wall time, ends the run as well
