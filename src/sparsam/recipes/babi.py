@@ -2,8 +2,8 @@
 
 The paper gives no settings for this experiment but the encoding. These are ours: 128 hidden units, 4 heads, one-hot
 words of value 12 (:class:`~sparsam.tasks.babi.Babi` says why), every story equally often, and for the models with SAM's
-interface first weights that use the memory from the start (:mod:`sparsam.training.start`): without them an SDNC stays at
-the error of an LSTM for a long time. The run with the lowest validation error is the one that is tested.
+interface first weights that use the memory from the start (:mod:`sparsam.training.start`): without them an SDNC stays
+at the error of an LSTM for a long time. The run with the lowest validation error is the one that is tested.
 ``--set device=cuda`` runs SAM and SDNC in the GPU kernels.
 """
 
