@@ -220,8 +220,8 @@ class RunConfig:
             *parents, last = path.split(".")
             node = values
             for depth, parent in enumerate(parents):
-                if node.get(parent) is None and parent == "curriculum":
-                    node[parent] = dataclasses.asdict(CurriculumConfig())
+                if node.get(parent) is None and parent in _OPTIONAL:
+                    node[parent] = dataclasses.asdict(_OPTIONAL[parent]())
                 if not isinstance(node.get(parent), dict):
                     raise ValueError(
                         f"unknown setting {path!r}{_suggest('.'.join(path.split('.')[: depth + 1]), node)}"
@@ -230,6 +230,8 @@ class RunConfig:
             node[last] = value
         return RunConfig.from_dict(values)
 
+
+_OPTIONAL: dict[str, Any] = {"curriculum": CurriculumConfig, "start": StartConfig}  # parts that a run can be without
 
 Config = TypeVar("Config")
 
