@@ -20,8 +20,9 @@ WEIGHTS = Path(__file__).parents[2] / "weights"
     [
         ("copy-sam", None, 0.002, 0.05),
         ("recall-sam", None, 0.018, 0.08),
-        ("sort-sam", None, 2.13, 0.5),
+        ("sort-sam", None, 0.58, 0.3),
         ("recall-curriculum-sam", 1_000, 0.0, 0.1),
+        ("recall-curriculum-sam-ann", 1_000, 0.03, 0.15),
     ],
 )
 def test_reach_their_number(name: str, size: int | None, stated: float, tolerance: float) -> None:
@@ -30,6 +31,5 @@ def test_reach_their_number(name: str, size: int | None, stated: float, toleranc
     assert errors["bits_per_sequence"] == pytest.approx(stated, abs=tolerance)
 
 
-def test_are_few_and_small() -> None:
-    files = list(WEIGHTS.iterdir())
-    assert len(files) == 4 and all(file.stat().st_size < 600_000 for file in files)
+def test_are_small() -> None:
+    assert all(file.stat().st_size < 600_000 for file in WEIGHTS.glob("*-sam*.safetensors"))

@@ -85,6 +85,16 @@ def test_a_resumed_run_takes_the_new_learning_rate(tiny: Any, tmp_path: Path) ->
         torch.testing.assert_close(after, before[name], rtol=0, atol=1e-9)
 
 
+def test_a_run_starts_from_trained_weights(tiny: Any, tmp_path: Path) -> None:
+    train(tiny("steps=10"), tmp_path / "first", quiet=True)
+    still = ("optimizer.learning_rate=1e-12", "optimizer.momentum=0", "steps=2")
+    train(tiny(f"weights={tmp_path / 'first'}", "seed=5", *still), tmp_path / "second", quiet=True)
+    for name, after in weights(tmp_path / "second").items():
+        torch.testing.assert_close(after, weights(tmp_path / "first")[name], rtol=0, atol=1e-9)
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        train(tiny("weights=nowhere"), tmp_path / "third", quiet=True)
+
+
 def test_sam_resumes_to_the_same_bits(tiny: Any, tmp_path: Path) -> None:
     settings = ("model.name=sam", "model.memory_size=32", "model.word_size=4", "model.num_heads=2", "steps=10")
     train(tiny(*settings), tmp_path / "whole", quiet=True)

@@ -52,3 +52,8 @@ def test_it_is_part_of_a_config():
     config = RunConfig(start=StartConfig(write=2.0, tied=True))
     assert RunConfig.from_json(config.to_json()) == config
     assert RunConfig.from_json(RunConfig().to_json()).start is None
+
+
+def test_a_setting_brings_it_into_being():
+    config = RunConfig().with_settings(["start.write=2", "start.tied=true"])
+    assert config.start == StartConfig(write=2.0, tied=True)

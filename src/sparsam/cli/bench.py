@@ -50,6 +50,14 @@ def sdnc(out: Out = Path("runs/bench"), quick: Quick = False, threads: Threads =
 
 
 @app.command()
+def gpu(out: Out = Path("runs/bench"), quick: Quick = False) -> None:
+    """Time per step of SAM and SDNC on a GPU, against nn.LSTM and the reference there."""
+    from sparsam.bench import gpu as bench
+
+    bench.run(out, quick)
+
+
+@app.command()
 def trainer(out: Out = Path("runs/bench"), quick: Quick = False, threads: Threads = None) -> None:
     """What the training loop adds to the engine's own time."""
     from sparsam.bench import trainer as bench

@@ -30,6 +30,9 @@ def train(
         typer.Option(help="Go on with the run in this folder; options given beside it change its config."),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="Start from a config.json; other options change it.")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="Start from these trained weights: a .safetensors file or a run's folder.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(rich_help_panel=_Run)] = None,
     steps: Annotated[int | None, typer.Option(help="Minibatches.", rich_help_panel=_Run)] = None,
     seconds: Annotated[float | None, typer.Option(help="End after this wall time.", rich_help_panel=_Run)] = None,
@@ -73,7 +76,7 @@ def train(
         "model.engine": engine, "seed": seed, "steps": steps, "seconds": seconds, "stop_below": stop_below,
         "batch_size": batch_size, "optimizer.name": optimizer, "optimizer.learning_rate": learning_rate,
         "optimizer.clip": clip, "workers": workers, "device": device, "curriculum.max_level": max_level,
-        "task.name": task,
+        "task.name": task, "weights": weights,
     }  # fmt: skip
     if resume is not None:
         base = RunFolder(resume).config()

@@ -138,7 +138,10 @@ class Layout:
         """(..., A) in the model's order to (..., AP) in the kernels'."""
         words = self.R * self.W
         shape = (0, self.WP - self.W, 0, self.RP - self.R)
-        parts = [F.pad(part.unflatten(-1, (self.R, self.W)), shape).flatten(-2) for part in rows[..., : 2 * words].split(words, -1)]
+        parts = [
+            F.pad(part.unflatten(-1, (self.R, self.W)), shape).flatten(-2)
+            for part in rows[..., : 2 * words].split(words, -1)
+        ]
         gates = rows[..., 2 * words : 2 * words + 3 * self.R].unflatten(-1, (3, self.R))
         if self.KL:  # the read modes come head by head
             modes = rows[..., 2 * words + 3 * self.R :].unflatten(-1, (self.R, 3)).mT

@@ -63,8 +63,9 @@ class Sequence(torch.autograd.Function):
         steps, batch, inputs = x.shape
         rows_in_all = words.shape[1]
         x = x.detach()
-        new, like = torch.empty, {"dtype": x.dtype, "device": x.device}
-        counts = {"dtype": torch.int32, "device": x.device}
+        new = torch.empty
+        like: dict[str, Any] = {"dtype": x.dtype, "device": x.device}
+        counts: dict[str, Any] = {"dtype": torch.int32, "device": x.device}
 
         gates = F.linear(x.reshape(steps * batch, inputs), w_ih[:, :inputs], b_ih + b_hh)
         gates = size.pad_gates(gates).view(steps, batch, 4 * size.HP)
@@ -103,7 +104,7 @@ class Sequence(torch.autograd.Function):
         changed = new(batch if size.KL else 0, size.CHANGED, **counts)
         scratch_rows = new(batch if size.KL else 0, size.RP, size.CP, **counts)
         scratch_weights = new(scratch_rows.shape, **like)
-        tape = (cells, interface, rows, weights, scores, unused, read_words)
+        tape: tuple[Tensor, ...] = (cells, interface, rows, weights, scores, unused, read_words)
         tape += (content_rows, content_weights, content_words, to_before, to_after)
         kernel[(batch,)](
             gates,
@@ -200,7 +201,7 @@ class Sequence(torch.autograd.Function):
         call, size = ctx.call, ctx.size
         x, w_ih, w_output = ctx.saved_tensors
         steps, batch, inputs = x.shape
-        cells, interface = tape[:2]
+        interface = tape[1]
         d_w_output = d_b_output = None
         if d_y is None:
             d_joint = torch.zeros_like(joint[1:])

@@ -118,9 +118,7 @@ def backward(
             modes = ask + 2 * RW + 3 * RP + head
             mixed = pi_b[:, None, None] * back + pi_f[:, None, None] * forth
             d_previous = tl.sum(dw[:, :, None] * mixed, 1)
-            add_to_rows(
-                d_words, tl.load(rows + (tb + B) * RK + flat_k), tl.reshape(to_words, [RK, WP]), W
-            )
+            add_to_rows(d_words, tl.load(rows + (tb + B) * RK + flat_k), tl.reshape(to_words, [RK, WP]), W)
             dw = pi_c[:, None] * tl.sum(tl.where(same, dw[:, :, None], 0.0), 1)
             weight = content
             words = tl.load(content_words + tb * RK * WP + head_k_word)

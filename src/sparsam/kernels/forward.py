@@ -155,7 +155,7 @@ def forward(
         tl.debug_barrier()
 
         # 2 to 4: erase u, then write
-        row, its_head, fresh, previous, alpha, gamma, weight = write_entries(
+        row, its_head, fresh, weight = write_entries(
             rows + tb * RK, weights + tb * RK, unused + tb * RP, ask + 2 * RW + RP, SIZE, R, RP, KP
         )
         there = row >= 0
@@ -239,7 +239,7 @@ def forward(
         tl.debug_barrier()
 
         # 6: the ring
-        row, its_head, fresh, previous, alpha, gamma, weight = write_entries(
+        row, _, _, weight = write_entries(
             rows + tb * RK, weights + tb * RK, unused + tb * RP, ask + 2 * RW + RP, ACCESSES, R, RP, KP
         )
         index = tl.arange(0, ACCESSES) - (RK + RP)

@@ -45,7 +45,9 @@ def most_similar(
     while begin < count:
         row = begin + tl.arange(0, BLOCK)
         there = row < count
-        tile = tl.load(words + row[:, None] * W + column[None, :], mask=there[:, None] & (column < W)[None, :], other=0.0)
+        tile = tl.load(
+            words + row[:, None] * W + column[None, :], mask=there[:, None] & (column < W)[None, :], other=0.0
+        )
         dot = tl.sum(query[:, None, :] * tile[None, :, :], 2)
         score = similarity(dot, query_norm[:, None], tl.sqrt(tl.sum(tile * tile, 1))[None, :], SIMILARITY)
         key = tl.where(there[None, :], sort_key(score, row[None, :]), NOTHING)

@@ -1,4 +1,4 @@
-"""The sparse write of a step, and its gradient.
+"""The sparse write of a step.
 
 eq. lru_write_weights: w^W_h = alpha_h (gamma_h w^R_{t-1,h} + (1 - gamma_h) 1[u_h]). A step writes RP (KP + 1) entries:
 first the rows read before, head by head, then u_1..u_R.
@@ -19,7 +19,7 @@ def write_entries(
     RP: tl.constexpr,
     KP: tl.constexpr,
 ):
-    """Rows (SIZE), -1 for none; head of each entry; whether it is one of u; previous weight; alpha; gamma; weight."""
+    """Rows (SIZE), -1 for none; head of each entry; whether it is one of u; weight."""
     i = tl.arange(0, SIZE)
     is_previous = i < RP * KP
     is_fresh = (i >= RP * KP) & (i < RP * KP + R)
@@ -31,4 +31,4 @@ def write_entries(
     alpha = tl.load(gates + head, mask=there, other=0.0)
     gamma = tl.load(gates + RP + head, mask=there, other=0.0)
     weight = alpha * tl.where(is_fresh, 1 - gamma, gamma * previous)
-    return row, head, is_fresh, previous, alpha, gamma, weight
+    return row, head, is_fresh, weight

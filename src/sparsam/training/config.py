@@ -154,6 +154,7 @@ class RunConfig:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     start: StartConfig | None = None
     curriculum: CurriculumConfig | None = None
+    weights: str | None = None  # what the run starts from: a weights file or a run's folder; None: fresh parameters
     batch_size: int = 8
     steps: int = 10_000  # minibatches, of all workers together
     seconds: float | None = None  # wall time, ends the run as well
@@ -219,8 +220,8 @@ class RunConfig:
             *parents, last = path.split(".")
             node = values
             for depth, parent in enumerate(parents):
-                if node.get(parent) is None and parent == "curriculum":
-                    node[parent] = dataclasses.asdict(CurriculumConfig())
+                if node.get(parent) is None and parent in _OPTIONAL:
+                    node[parent] = dataclasses.asdict(_OPTIONAL[parent]())
                 if not isinstance(node.get(parent), dict):
                     raise ValueError(
                         f"unknown setting {path!r}{_suggest('.'.join(path.split('.')[: depth + 1]), node)}"
@@ -229,6 +230,8 @@ class RunConfig:
             node[last] = value
         return RunConfig.from_dict(values)
 
+
+_OPTIONAL: dict[str, Any] = {"curriculum": CurriculumConfig, "start": StartConfig}  # parts that a run can be without
 
 Config = TypeVar("Config")
 

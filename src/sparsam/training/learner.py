@@ -7,11 +7,13 @@ import math
 import torch
 from torch import Tensor
 
+from sparsam.training.checkpoint import load_weights
 from sparsam.training.config import RunConfig
 from sparsam.training.evaluate import forward
 from sparsam.training.flat import FlatParameters
-from sparsam.training.prefetch import Prefetch
 from sparsam.training.optimizer import build_optimizer, learning_rate
+from sparsam.training.prefetch import Prefetch
+from sparsam.training.saved import find_weights
 from sparsam.training.seeds import MinibatchSeeds, mix
 
 _ERRORS_EVERY = 10  # minibatches; counting wrong bits costs as much as the loss itself
@@ -33,6 +35,8 @@ class Learner:
         self.model = config.model.build(self.task.input_size, self.task.output_size).to(config.device)
         if config.start is not None:
             config.start.apply(self.model)
+        if config.weights is not None:
+            self.model.load_state_dict(load_weights(find_weights(config.weights))[0])
         self.flat = FlatParameters(self.model, shared)
         self.optimizer = build_optimizer(config.optimizer, self.flat.parameters)
         self.seeds = MinibatchSeeds(config.seed, rank)

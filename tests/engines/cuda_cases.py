@@ -1,0 +1,151 @@
+"""The GPU engine against the reference: on a GPU where there is one, else by Triton's interpreter on the CPU.
+
+`test_cuda.py` runs these in a process of their own, since Triton decides when it is imported whether it interprets.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import sparsam
+from sparsam.engines import cuda
+
+SIZES = dict(input_size=3, output_size=2, hidden_size=6, memory_size=14, word_size=5, num_heads=2, k=2)
+
+
+@pytest.fixture
+def device():
+    return "cpu" if cuda.interpreted() else "cuda"
+
+
+def pair(name: str, device: str, **settings):
+    torch.manual_seed(1)
+    reference = sparsam.build(name, engine="reference", **(SIZES | settings)).to(device)
+    with torch.no_grad():
+        for parameter in reference.parameters():
+            parameter *= 3  # far from the even weights of a fresh model
+    kernels = sparsam.build(name, engine="cuda", **(SIZES | settings)).to(device)
+    kernels.load_state_dict(reference.state_dict())
+    return reference, kernels
+
+
+def run(model, x, device, lengths=None, memory=None):
+    """Two calls, the second going on from the first; every kind of output takes part in the loss."""
+    x = x.clone().to(device).requires_grad_()
+    state = model.initial_state(x.shape[1], initial_memory=memory)
+    half = x.shape[0] // 2
+    if lengths is None:
+        first, state = model(x[:half], state)
+        second, state = model(x[half:], state)
+        y = torch.cat([first, second])
+    else:
+        y, state = model(x, state, lengths=lengths)
+    weights = torch.linspace(-1, 1, y.numel(), device=device).view_as(y)
+    loss = (y * weights).sum() + state.memory.words.square().sum() + state.hidden.sum() + state.cell.sum()
+    loss = loss + state.read.square().sum() + (state.read_weights * torch.arange(float(model.k), device=device)).sum()
+    loss.backward()
+    gradients = [x.grad, *(parameter.grad for parameter in model.parameters())]
+    return y, state, gradients if memory is None else [*gradients, memory.grad]
+
+
+def assert_same(found, expected):
+    (y, state, gradients), (their_y, their_state, their_gradients) = found, expected
+    torch.testing.assert_close(y, their_y, rtol=1e-4, atol=1e-5)
+    assert torch.equal(state.read_rows, their_state.read_rows)
+    torch.testing.assert_close(state.read_weights, their_state.read_weights, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(state.memory.words, their_state.memory.words, rtol=1e-4, atol=1e-5)
+    assert torch.equal(state.memory.last_access, their_state.memory.last_access)
+    assert torch.equal(state.memory.clock, their_state.memory.clock)
+    for gradient, theirs in zip(gradients, their_gradients, strict=True):
+        torch.testing.assert_close(gradient, theirs, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name,similarity", [("sam", "cosine"), ("sdnc", "cosine"), ("sam", "euclidean"), ("sam", "dot")]
+)
+def test_outputs_states_and_gradients_are_the_references(name, similarity, device):
+    reference, kernels = pair(name, device, similarity=similarity)
+    x = torch.randn(6, 2, 3)
+    assert_same(run(kernels, x, device), run(reference, x, device))
+
+
+@pytest.mark.parametrize("name", ["sam", "sdnc"])
+def test_padding_changes_nothing(name, device):
+    # Words that one head writes in a step are parallel, and rounding alone would rank their cosines.
+    reference, kernels = pair(name, device, num_heads=1, k=3, similarity="dot")
+    x, lengths = torch.randn(5, 3, 3), torch.tensor([5, 1, 3])
+    found = run(kernels, x, device, lengths)
+    assert_same(found, run(reference, x, device, lengths))
+    assert torch.equal(found[0][1:, 1], torch.zeros(4, 2, device=device))
+
+
+def test_an_initial_memory_gets_its_gradient(device):
+    reference, kernels = pair("sam", device)
+    memory = torch.randn(2, 14, 5)
+    ours = memory.clone().to(device).requires_grad_()
+    theirs = memory.clone().to(device).requires_grad_()
+    x = torch.randn(4, 2, 3)
+    assert_same(run(kernels, x, device, memory=ours), run(reference, x, device, memory=theirs))
+
+
+def test_links_are_the_references(device):
+    reference, kernels = pair("sdnc", device, k_links=3)
+    x = torch.randn(7, 2, 3)
+    _, state, _ = run(kernels, x, device)
+    _, expected, _ = run(reference, x, device)
+    for columns, weights, dense in (
+        (state.links.before_columns, state.links.before_weights, expected.links.predecessors),
+        (state.links.after_columns, state.links.after_weights, expected.links.successors),
+        (state.links.now_columns, state.links.now_weights, expected.links.precedence),
+    ):
+        found = torch.zeros_like(dense).scatter_add(-1, columns.clamp_min(0).long(), weights * (columns >= 0))
+        torch.testing.assert_close(found, dense, rtol=1e-4, atol=1e-6)
+        assert int((columns >= 0).sum(-1).max()) <= 3
+
+
+def test_an_old_state_is_still_a_value(device):
+    _, kernels = pair("sdnc", device)
+    x = torch.randn(3, 1, 3, device=device)
+    with torch.no_grad():
+        _, state = kernels(x)
+        words = state.memory.words.clone()
+        first, _ = kernels(x, state)
+        kernels(2 * x, state)
+        again, _ = kernels(x, state)
+    assert torch.equal(first, again) and torch.equal(state.memory.words, words)
+
+
+def test_the_trace_is_the_references(device):
+    reference, kernels = pair("sam", device)
+    x = torch.randn(4, 2, 3, device=device)
+    found, expected = kernels.trace(x), reference.trace(x)
+
+    def entries(trace):
+        return set(zip(*(column.tolist() for column in (trace.time, trace.batch, trace.head, trace.row, trace.kind))))
+
+    assert entries(found) == entries(expected)
+
+
+def test_a_second_backward_pass_is_refused(device):
+    _, kernels = pair("sam", device)
+    y, _ = kernels(torch.randn(2, 1, 3, device=device))
+    y.sum().backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="one backward pass per forward pass"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize(
+    "name,settings,reason",
+    [
+        ("sdnc", {"link_gradients": True}, "link_gradients"),
+        ("sdnc", {"allocation": "free"}, "allocation"),
+        ("sam", {"index": "kdtree"}, "exact search"),
+        ("sam", {"masked": True}, "masked"),
+        ("sam", {"num_heads": 8, "k": 14}, "too large together"),
+    ],
+)
+def test_what_it_cannot_run_it_names(name, settings, reason, device):
+    model = sparsam.build(name, engine="cuda", **(SIZES | settings)).to(device)
+    with pytest.raises(RuntimeError, match=reason):
+        model(torch.zeros(1, 1, 3, device=device))

@@ -1,0 +1,36 @@
+"""The GPU engine: what it refuses, and its cases in a process of their own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import sparsam
+from sparsam.engines import cuda
+
+SIZES = dict(input_size=3, output_size=2, hidden_size=6, memory_size=14, word_size=5, num_heads=2, k=2)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="Triton, which runs the kernels, is not installed"
+)
+def test_cases_by_interpreter_or_gpu():
+    cases = Path(__file__).with_name("cuda_cases.py")
+    environment = os.environ | ({} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"})
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", str(cases)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert "passed" in done.stdout and "skipped" not in done.stdout
+
+
+def test_it_asks_for_a_gpu():
+    model = sparsam.build("sam", engine="cuda", **SIZES)
+    with pytest.raises(RuntimeError, match="runs on a GPU, the parameters are on cpu"):
+        model(torch.zeros(1, 1, 3))
+    assert cuda.why_not(sparsam.build("ntm", input_size=3, output_size=2)) == "it has no NTM"
