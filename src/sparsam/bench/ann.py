@@ -100,9 +100,9 @@ def random_words(rows: int, seed: int = 0) -> np.ndarray:
     return words / np.linalg.norm(words, axis=1, keepdims=True)
 
 
-def noisy_queries(words: np.ndarray, count: int) -> np.ndarray:
+def noisy_queries(words: np.ndarray, count: int, seed: int = 1) -> np.ndarray:
     """Stored words plus noise, of unit length."""
-    random = np.random.default_rng(1)
+    random = np.random.default_rng(seed)
     queries = words[random.integers(len(words), size=count)]
     noise = random.standard_normal(queries.shape, dtype=np.float32)
     queries = queries + NOISE * noise / np.linalg.norm(noise, axis=1, keepdims=True)
@@ -131,27 +131,32 @@ def measure(words: np.ndarray, index: indexes.Index, quick: bool = False) -> dic
     queries = noisy_queries(words, 300 if quick else 1000)
     truth = nearest(words, queries)
     proposed = [set(made.query(query)) for query in queries]
-    changed = np.random.default_rng(2).permutation(len(words))[:5000].astype(np.int32)
+    # New queries and rows in each pass: those of the pass before would come out of the caches.
+    timed = np.array_split(noisy_queries(words, 5 * len(queries), seed=2), 5)
+    changed = np.array_split(np.random.default_rng(2).permutation(len(words))[: 2 * 5 * 5000].astype(np.int32), 10)
     return {
         "index": repr(index),
         "seconds to build": build,
-        "us per query": _fastest(lambda: made.nearest(queries)) / len(queries) * 1e6,
-        "us insert + remove": _fastest(lambda: made.churn(changed)) / len(changed) * 1e6,
-        "us update": _fastest(lambda: made.update_all(changed)) / len(changed) * 1e6,
+        "us per query": _us_each(made.nearest, timed),
+        "us insert + remove": _us_each(made.churn, changed[:5]),
+        "us update": _us_each(made.update_all, changed[5:]),
         "bytes per word": made.bytes / len(words),
         "recall": float(np.mean([row in found for row, found in zip(truth[:, 0].tolist(), proposed)])),
         "recall of K": float(np.mean([row in found for some, found in zip(truth, proposed) for row in some.tolist()])),
     }
 
 
-def _fastest(call: Any, repeats: int = 5) -> float:
-    """Processor time of one thread: other work on the machine does not count."""
+def _us_each(call: Any, passes: list[np.ndarray]) -> float:
+    """Microseconds for each of a pass's items, median over the passes.
+
+    Processor time of one thread: other work on the machine does not count.
+    """
     times = []
-    for _ in range(repeats):
+    for items in passes:
         begin = time.thread_time()
-        call()
-        times.append(time.thread_time() - begin)
-    return min(times)
+        call(items)
+        times.append((time.thread_time() - begin) / len(items) * 1e6)
+    return float(np.median(times))
 
 
 def step_times(words: np.ndarray, seconds: float) -> tuple[dict[str, float], dict[str, float]]:
@@ -196,7 +201,8 @@ def over_sizes(quick: bool) -> dict[str, Any]:
             row = {"us": times[name].median / STEPS * 1e6, "recall": measure(words, index, True)["recall"]}
             found[name][rows] = row
             print(f"  {name}, N = {rows:,}: {row['us']:,.0f} us per step, recall {row['recall']:.3f}", flush=True)
-    found["exact"] = {rows: {"us": filled_step(rows) * 1e6} for rows in (1_000, 10_000, 100_000)}
+    sizes = (1_000, 10_000, 100_000) if quick else (1_000, 10_000, 100_000, MILLION)
+    found["exact"] = {rows: {"us": filled_step(rows) * 1e6} for rows in sizes}
     return found
 
 
