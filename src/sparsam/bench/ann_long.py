@@ -9,6 +9,7 @@ The weights learnt associative recall with exact search (figure 3). Here they re
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import torch
 
@@ -32,7 +33,7 @@ SIZES, CUES, BATCH = (1_000, 5_000), 64, 2
 def main(weights: str) -> None:
     from safetensors.torch import load_file
 
-    task = tasks.build("recall", **(TASKS["recall"].settings | {"cues": CUES}))
+    task: Any = tasks.build("recall", **(TASKS["recall"].settings | {"cues": CUES}))
     print("| pairs | index | loss, nats per bit | bits wrong per answer | recall of K | of the first |")
     print("|---|---|---|---|---|---|")
     for size in SIZES:
