@@ -19,6 +19,7 @@ from sparsam.engines.bypass import bypass_mask
 from sparsam.engines.cuda_layout import Layout
 from sparsam.engines.cuda_links import SparseLinks, no_sparse_links
 from sparsam.engines.cuda_sequence import Call, Sequence
+from sparsam.engines.whole_sequence import parameters
 from sparsam.reference.access import READ, WRITE, Access
 from sparsam.state import DenseMemory, State, dense_memory
 
@@ -85,18 +86,10 @@ def run(model: Any, x: Tensor, state: Any, lengths: Tensor | None, record: bool)
         () if links is None else links.tensors(),
         bypass_mask(model, x),
     )
-    lstm = model.controller
     y, hidden, cell, read, rows, weights, words = Sequence.apply(
         call,
         x,
-        lstm.weight_ih_l0,
-        lstm.weight_hh_l0,
-        lstm.bias_ih_l0,
-        lstm.bias_hh_l0,
-        model.interface.weight,
-        model.interface.bias,
-        model.output.weight,
-        model.output.bias,
+        *parameters(model),
         state.hidden,
         state.cell,
         state.read,

@@ -96,6 +96,10 @@ class Layout:
         """Rows of P that a step can change."""
         return (self.SIZE + 1) * self.KLP
 
+    def constants(self, names: tuple[str, ...]) -> dict[str, int]:
+        """Sizes by their letters, as a kernel takes them."""
+        return {name: getattr(self, name) for name in names}
+
     def join(self, hidden: Tensor, read: Tensor) -> Tensor:
         """[h, r] (..., JP) of h (..., H) and r (..., R, W)."""
         padded = F.pad(read, (0, self.WP - self.W, 0, self.RP - self.R)).flatten(-2)

@@ -16,7 +16,10 @@ from torch.nn import functional as F
 
 from sparsam.engines.bypass import masked_joint
 from sparsam.engines.cuda_layout import Layout
+from sparsam.engines.whole_sequence import require_first_backward
 
+BACKWARD_SIZES = ("R", "W", "HP", "RP", "KP", "WP", "GP", "KL")  # what each kernel is compiled for
+FORWARD_SIZES = (*BACKWARD_SIZES, "K", "SIZE", "ACCESSES", "KLP", "CP", "CHANGED")
 PRODUCT, SEARCH, WARPS = 32, 128, 8  # rows of a matrix and of the memory looked at together; warps of a program
 
 
@@ -131,20 +134,7 @@ class Sequence(torch.autograd.Function):
             rows_in_all,
             room,
             call.model.delta,
-            R=size.R,
-            K=size.K,
-            W=size.W,
-            HP=size.HP,
-            RP=size.RP,
-            KP=size.KP,
-            WP=size.WP,
-            GP=size.GP,
-            SIZE=size.SIZE,
-            ACCESSES=size.ACCESSES,
-            KL=size.KL,
-            KLP=size.KLP,
-            CP=size.CP,
-            CHANGED=size.CHANGED,
+            **size.constants(FORWARD_SIZES),
             SIMILARITY=call.model.similarity,
             PRODUCT=PRODUCT,
             SEARCH=SEARCH,
@@ -187,15 +177,7 @@ class Sequence(torch.autograd.Function):
     ) -> tuple[Any, ...]:
         from sparsam.kernels.backward import backward as kernel
 
-        if torch.is_grad_enabled():
-            raise RuntimeError(
-                "the cuda engine has no second derivatives (create_graph=True asks for them); use engine='reference'"
-            )
-        if ctx.held is None:
-            raise RuntimeError(
-                "the cuda engine runs one backward pass per forward pass; call the model again (retain_graph=True does "
-                "not help), or use engine='reference'"
-            )
+        require_first_backward("cuda", ctx.held)
         gates, joint, tape, recurrent, asking = ctx.held
         ctx.held = None
         call, size = ctx.call, ctx.size
@@ -239,14 +221,7 @@ class Sequence(torch.autograd.Function):
             steps,
             batch,
             shape[1],
-            R=size.R,
-            W=size.W,
-            HP=size.HP,
-            RP=size.RP,
-            KP=size.KP,
-            WP=size.WP,
-            GP=size.GP,
-            KL=size.KL,
+            **size.constants(BACKWARD_SIZES),
             SIMILARITY=call.model.similarity,
             PRODUCT=PRODUCT,
             num_warps=WARPS,

@@ -17,6 +17,7 @@ from sparsam.engines.core import native as _native
 from sparsam.engines.native_links import NativeLinks
 from sparsam.engines.native_memory import NativeMemory, fresh_memory
 from sparsam.engines.native_sequence import Call, Sequence
+from sparsam.engines.whole_sequence import parameters
 from sparsam.reference.access import Access
 from sparsam.state import State
 
@@ -102,18 +103,10 @@ def _run_piece(
     model: Any, x: Tensor, state: Any, ends: Tensor, record: bool, begin: int, keep: bool = False
 ) -> tuple[Tensor, State, list[Access]]:
     call = Call(model, state, ends, record, begin, keep)
-    lstm = model.controller
     y, hidden, cell, read, rows, weights, link, graph = Sequence.apply(
         call,
         x,
-        lstm.weight_ih_l0,
-        lstm.weight_hh_l0,
-        lstm.bias_ih_l0,
-        lstm.bias_hh_l0,
-        model.interface.weight,
-        model.interface.bias,
-        model.output.weight,
-        model.output.bias,
+        *parameters(model),
         state.hidden,
         state.cell,
         state.read,

@@ -14,6 +14,7 @@ from sparsam.engines.core import native as _native
 from sparsam.engines.native_index import core_settings
 from sparsam.engines.native_memory import sparse_rows, stand_in
 from sparsam.engines.tape import TapeBuffer
+from sparsam.engines.whole_sequence import require_first_backward
 from sparsam.reference.access import READ, WRITE, Access
 
 
@@ -163,15 +164,7 @@ class Sequence(torch.autograd.Function):
         d_link: Tensor | None,
         d_graph: Tensor | None,
     ) -> tuple[Any, ...]:
-        if torch.is_grad_enabled():
-            raise RuntimeError(
-                "the native engine has no second derivatives (create_graph=True asks for them); use engine='reference'"
-            )
-        if ctx.held is None:
-            raise RuntimeError(
-                "the native engine takes the memory back during a backward pass, so it runs once per forward pass; "
-                "call the model again (retain_graph=True does not help), or use engine='reference'"
-            )
+        require_first_backward("native", ctx.held)
         recorded, tape, gates, cells, joint, interface, _rows, weights, _scores, *_asked, recurrent, buffer = ctx.held
         x, w_ih, w_interface, w_output = ctx.saved_tensors
         ctx.held = None

@@ -12,7 +12,7 @@ from sparsam.kernels.links import update_links
 from sparsam.kernels.ordering import key_number, key_row
 from sparsam.kernels.products import softplus, tanh, vector_times_matrix
 from sparsam.kernels.ring import least_recent, touch
-from sparsam.kernels.rows import summed_over_same
+from sparsam.kernels.rows import summed_over_same, words_at
 from sparsam.kernels.search import most_similar
 from sparsam.kernels.writing import write_entries
 
@@ -200,11 +200,7 @@ def forward(
         weight = power / tl.maximum(tl.sum(power, 1), 1e-30)[:, None]
         tl.store(scores + tb * RK + head_k, score)
         if KL > 0:
-            chosen = tl.load(
-                words + row[:, :, None] * W + column[None, None, :],
-                mask=(row >= 0)[:, :, None] & (column < W)[None, None, :],
-                other=0.0,
-            )
+            chosen = words_at(words, row, W, WP)
             tl.store(content_rows + tb * RK + head_k, row)
             tl.store(content_weights + tb * RK + head_k, weight)
             tl.store(content_words + tb * RK * WP + head_k_word, chosen)
@@ -227,11 +223,7 @@ def forward(
                 KLP,
                 CP,
             )
-        chosen = tl.load(
-            words + row[:, :, None] * W + column[None, None, :],
-            mask=(row >= 0)[:, :, None] & (column < W)[None, None, :],
-            other=0.0,
-        )
+        chosen = words_at(words, row, W, WP)
         tl.store(rows + after * RK + head_k, row)
         tl.store(weights + after * RK + head_k, weight)
         tl.store(read_words + tb * RK * WP + head_k_word, chosen)

@@ -12,6 +12,13 @@ def summed_over_same(row, part):
 
 
 @triton.jit
+def words_at(words, row, W: tl.constexpr, WP: tl.constexpr):
+    """The words (RP, KP, WP) at rows (RP, KP), zero for -1."""
+    column = tl.arange(0, WP)[None, None, :]
+    return tl.load(words + row[:, :, None] * W + column, mask=(row >= 0)[:, :, None] & (column < W), other=0.0)
+
+
+@triton.jit
 def add_to_rows(matrix, row, part, W: tl.constexpr):
     """matrix(row) += part for rows (X), -1 for none, and parts (X, WP)."""
     column = tl.arange(0, part.shape[1])
