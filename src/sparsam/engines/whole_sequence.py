@@ -34,6 +34,6 @@ def require_first_backward(engine: str, held: Any) -> None:
         )
     if held is None:
         raise RuntimeError(
-            f"the {engine} engine runs a backward pass once per forward pass, since its tape becomes the gradients; call "
-            "the model again (retain_graph=True does not help), or use engine='reference'"
+            f"the {engine} engine runs a backward pass once per forward pass, since its tape becomes the gradients; "
+            "call the model again (retain_graph=True does not help), or use engine='reference'"
         )
