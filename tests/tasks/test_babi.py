@@ -146,7 +146,7 @@ def test_same_generator_same_batch(task):
 def test_tasks_are_drawn_equally_often_whatever_their_size(task):
     few = np.flatnonzero((task.train.tasks != 3) | (np.arange(len(task.train)) % 3 == 0))
     task.train = task.train.subset(few)
-    task._buckets = type(task._buckets)(task.train, "task", 1.1)
+    task._buckets = type(task._buckets)(task.train, "task", {}, 1.1)
     assert np.bincount(task.train.tasks)[3] == 1
     random = generator()
     drawn = np.concatenate([task.train.tasks[task._buckets.draw(8, random)] for _ in range(3000)])
@@ -209,7 +209,15 @@ def test_unknown_word_is_named():
 
 
 def test_wrong_arguments_are_refused(task):
-    for wrong in ({"balance": "words"}, {"validation": 0.0}, {"tasks": [21]}, {"spread": 0.5}, {"scale": 0}):
+    for wrong in (
+        {"balance": "words"},
+        {"validation": 0.0},
+        {"tasks": [21]},
+        {"spread": 0.5},
+        {"scale": 0},
+        {"exchange": 2},
+        {"emphasis": {0: 1}},
+    ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             Babi(SAMPLE, verify=False, **wrong)
     with pytest.raises(ValueError, match="split"):
@@ -259,3 +267,33 @@ def test_official_data_counts():
     assert table.asked[1:].tolist() == [1000] * 20
     assert table.mean == 1.0  # nothing is answered with a dash
     assert any("1,925 questions" in note for note in table.notes)
+
+
+def test_exchanged_stories_ask_the_same_with_other_names(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPARSAM_CACHE", str(tmp_path))
+    plain, told = (Babi(SAMPLE, verify=False, validation=0.25, tasks=[1], exchange=share) for share in (0.0, 1.0))
+    before, after = plain.sample(16, generator()), told.sample(16, generator())
+    assert torch.equal(before.mask, after.mask) and torch.equal(before.lengths, after.lengths)
+    assert not torch.equal(before.inputs, after.inputs) and not torch.equal(before.targets, after.targets)
+    # Word by word one renaming turns the one into the other, inputs and answers alike.
+    for element in range(16):
+        length, asked = int(before.lengths[element]), before.mask[:, element]
+        old, new = (batch.inputs[:length, element].argmax(-1).tolist() for batch in (before, after))
+        pairs = set(zip(old, new, strict=True)) | set(
+            zip(before.targets[asked, element].tolist(), after.targets[asked, element].tolist(), strict=True)
+        )
+        assert len({a for a, _ in pairs}) == len(pairs) == len({b for _, b in pairs})
+
+
+def test_half_of_the_stories_are_exchanged_when_half_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPARSAM_CACHE", str(tmp_path))
+    plain, told = (Babi(SAMPLE, verify=False, validation=0.25, tasks=[1], exchange=share) for share in (0.0, 0.5))
+    before, after = plain.sample(400, generator()), told.sample(400, generator())
+    changed = (before.inputs != after.inputs).flatten(2).any(-1).any(0).float().mean()
+    assert 0.35 < changed < 0.6
+
+
+def test_emphasis_draws_a_task_more_often(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPARSAM_CACHE", str(tmp_path))
+    task = Babi(SAMPLE, verify=False, validation=0.25, emphasis={1: 1e6})
+    assert (task.sample(32, generator()).info["tasks"] == 1).all()

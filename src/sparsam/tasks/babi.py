@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +33,7 @@ from sparsam.data.babi import BabiFiles, Story, open_babi
 from sparsam.data.babi_official import VOCABULARY
 from sparsam.data.cache import cached
 from sparsam.data.locate import DataError
+from sparsam.tasks.babi_exchange import Exchange
 from sparsam.tasks.task import Batch
 
 __all__ = ["FAILED", "Babi", "BabiTable", "Encoded", "encode", "question_results", "word_numbers"]
@@ -87,21 +88,33 @@ class Encoded:
         steps = np.repeat(self.starts[stories] - starts[:-1], lengths) + np.arange(starts[-1])
         return Encoded(self.words[steps], self.targets[steps], self.questions[steps], starts, self.tasks[stories])
 
-    def batch(self, stories: np.ndarray, scale: float = 1.0) -> Batch:
+    def batch(
+        self,
+        stories: np.ndarray,
+        scale: float = 1.0,
+        exchange: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+    ) -> Batch:
         """These stories side by side, padded to the longest; padding is all zero and masked, a word's one is
-        ``scale``."""
+        ``scale``.
+
+        :param exchange: replaces (T, B) words, -1 for none, of stories of the given tasks, inputs and targets alike.
+        """
         lengths = self.lengths[stories]
         steps, size = int(lengths.max()), len(stories)
         time = np.arange(steps)[:, None]
         inside = time < lengths  # (T, B)
         source = np.where(inside, self.starts[stories] + time, 0)
-        words = torch.from_numpy(np.where(inside, self.words[source], 0).astype(np.int64))
+        tasks = self.tasks[stories].astype(np.int64)
+        told = np.where(inside, self.words[source], 0).astype(np.int64)
+        asked = np.where(inside, self.targets[source], -1).astype(np.int64)
+        if exchange is not None:
+            told, asked = exchange(told, tasks), exchange(asked, tasks)
+        words, targets = torch.from_numpy(told), torch.from_numpy(asked)
         filled = torch.from_numpy(inside)
         inputs = torch.zeros(steps, size, len(VOCABULARY))
         inputs.scatter_(2, words.unsqueeze(-1), filled.unsqueeze(-1).float() * scale)
-        targets = torch.from_numpy(np.where(inside, self.targets[source], -1).astype(np.int64))
         questions = torch.from_numpy(np.where(inside, self.questions[source], -1).astype(np.int64))
-        info = {"tasks": torch.from_numpy(self.tasks[stories].astype(np.int64)), "questions": questions}
+        info = {"tasks": torch.from_numpy(tasks), "questions": questions}
         return Batch(inputs, targets, targets >= 0, torch.from_numpy(lengths.astype(np.int64)), info=info)
 
 
@@ -179,12 +192,16 @@ class Babi:
     :param validation: share of each task's training stories that is held out, the same ones for the same
         ``seed``.
     :param balance: ``"task"`` or ``"story"``, what is drawn equally often in training.
+    :param emphasis: task numbers and how many times as often their stories are drawn as ``balance`` would have it, for
+        instance ``{19: 3, 4: 0.5}``: what is solved early needs less of the time.
     :param spread: a bucket's longest story is at most this many times its shortest (or 4 words longer): a
         larger value mixes more tasks into a minibatch and pads more.
     :param scale: the value that stands for one in the one-hot words. A model's first weights are small because
         layers usually have many inputs that are not zero; a word has one, and drowns in what comes from the
         memory. Larger values are heard from the start: after 400 minibatches an SDNC of 128 units has a loss
         of 3.3 with 1 and of 1.2 with 12.
+    :param exchange: share of the training stories that are told with other names, drawn anew each time (see
+        :mod:`sparsam.tasks.babi_exchange`); evaluation never is.
     :param max_length: longer stories are left out of training (never out of evaluation); None keeps all.
     :param tasks: train and evaluate on some tasks only; None means all 20.
     :param verify: compare the files with the official ones; False allows other files in the same format.
@@ -199,24 +216,32 @@ class Babi:
         validation: float = 0.05,
         seed: int = 0,
         balance: str = "task",
+        emphasis: dict[int, float] | None = None,
         spread: float = 1.1,
         scale: float = 1.0,
+        exchange: float = 0.0,
         max_length: int | None = None,
         tasks: list[int] | None = None,
         verify: bool = True,
     ) -> None:
         if balance not in ("task", "story"):
             raise ValueError(f"balance must be 'task' or 'story', got {balance!r}")
+        emphasis = {int(task): float(factor) for task, factor in (emphasis or {}).items()}
+        if not all(1 <= task <= 20 and factor > 0 for task, factor in emphasis.items()):
+            raise ValueError(f"emphasis must give tasks from 1 to 20 positive factors, got {emphasis}")
         if not 0 < validation < 1:
             raise ValueError(f"validation must be a share between 0 and 1, got {validation}")
         if spread < 1:
             raise ValueError(f"spread must be at least 1, got {spread}")
         if scale <= 0:
             raise ValueError(f"scale must be positive, got {scale}")
+        if not 0 <= exchange <= 1:
+            raise ValueError(f"exchange must be a share from 0 to 1, got {exchange}")
         if tasks is not None and (not tasks or not set(tasks) <= set(range(1, 21))):
             raise ValueError(f"tasks must be numbers from 1 to 20, got {tasks}")
         self.input_size = self.output_size = len(VOCABULARY)
-        self.scale = scale
+        self.scale, self.exchange = scale, exchange
+        self._exchange = Exchange(VOCABULARY)
         files = open_babi(root, variant)
         #: What a reader of results has to know; said once as a warning, and kept with the results.
         self.notes: list[str] = files.verify() if verify else []
@@ -235,7 +260,7 @@ class Babi:
             raise ValueError(f"max_length leaves no training story, got {max_length}")
         self.validation = train.subset(np.flatnonzero(wanted & held_out))
         self.train = train.subset(np.flatnonzero(kept))
-        self._buckets = _Buckets(self.train, balance, spread)
+        self._buckets = _Buckets(self.train, balance, emphasis, spread)
         for note in self.notes:
             warnings.warn(f"bAbI: {note}", stacklevel=2)
 
@@ -243,7 +268,15 @@ class Babi:
         """Training stories of similar length. ``level`` has no meaning here and is ignored."""
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-        return self.train.batch(self._buckets.draw(batch_size, generator), self.scale)
+        stories = self._buckets.draw(batch_size, generator)
+        if not self.exchange:
+            return self.train.batch(stories, self.scale)
+        permutations = self._exchange.permutations(self.train.tasks[stories], generator)
+        kept = torch.rand(batch_size, generator=generator).numpy() >= self.exchange
+        permutations[kept] = np.arange(permutations.shape[-1])
+        return self.train.batch(
+            stories, self.scale, lambda words, tasks: self._exchange.apply(words, tasks, permutations)
+        )
 
     def evaluation_batches(self, split: str, batch_size: int) -> Iterator[Batch]:
         """Every story of ``"train"``, ``"validation"`` or ``"test"`` once, in batches of similar length.
@@ -301,8 +334,8 @@ def _mean(flags: Tensor) -> float:
 class _Buckets:
     """Stories grouped by length and drawn by weight."""
 
-    def __init__(self, stories: Encoded, balance: str, spread: float) -> None:
-        weights = np.ones(len(stories))
+    def __init__(self, stories: Encoded, balance: str, emphasis: dict[int, float], spread: float) -> None:
+        weights = np.array([emphasis.get(task, 1.0) for task in range(21)])[stories.tasks]
         if balance == "task":
             weights /= np.bincount(stories.tasks)[stories.tasks]
         order = np.argsort(stories.lengths, kind="stable")

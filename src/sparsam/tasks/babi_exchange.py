@@ -1,0 +1,111 @@
+"""Stories of bAbI told with other names: who, where and what exchanged for others of the same kind.
+
+The tasks are made by a simulation that draws people, places and things at random, so a story stays as true as it
+was when Mary and John change places in all of it, questions and answers included. 10,000 questions of a task can
+be learned by heart; with a fresh exchange each time a story is drawn they become 10,000 times 4! 6! 3! and more,
+and what is left to learn is how the words relate. What carries meaning beyond its story is never exchanged: the
+verbs, the time of day, sizes (task 18), and where the hungry go (task 20).
+
+A *kind* is a list of members, a member a tuple of forms: ``("mouse", "mice")`` changes with ``("cat", "cats")`` in
+both numbers, north and south take the answers n and s along, and the objects of task 17 are exchanged as whole
+phrases, ``("red", "square")``. Sheep stay: singular and plural look the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+__all__ = ["KINDS", "Exchange"]
+
+Kind = tuple[tuple[str, ...], ...]
+
+
+def _kind(words: str) -> Kind:
+    """``"cat cats, wolf wolves"``: members between commas, their forms between spaces."""
+    return tuple(tuple(member.split()) for member in words.split(","))
+
+
+_FOUR = _kind("mary, john, daniel, sandra")
+_ROOMS = _kind("bathroom, bedroom, garden, hallway, kitchen, office")
+_THINGS = _kind("apple, football, milk")
+_TOWN = _kind("bedroom, cinema, kitchen, office, park, school")
+_TOWNSFOLK = _kind("mary, fred, bill, julie")
+_COMPASS = (_kind("north n, south s"), _kind("east e, west w"))
+
+#: What may be exchanged in each task.
+KINDS: dict[int, tuple[Kind, ...]] = {
+    **dict.fromkeys((1, 9, 12, 13), (_FOUR, _ROOMS)),
+    **dict.fromkeys((2, 3, 6, 7, 8), (_FOUR, _ROOMS, _THINGS)),
+    4: (_ROOMS, *_COMPASS),
+    5: (_kind("mary, fred, jeff, bill"), _ROOMS, _THINGS),
+    **dict.fromkeys((10, 14), (_TOWNSFOLK, _TOWN)),
+    11: (_kind("john, daniel"), _kind("mary, sandra"), _ROOMS),  # he and she
+    15: (_kind("emily, gertrude, jessica, winona"), _kind("mouse mice, cat cats, wolf wolves")),
+    16: (
+        _kind("bernhard, brian, greg, julius, lily"),
+        _kind("frog, lion, rhino, swan"),
+        _kind("gray, green, white, yellow"),
+    ),
+    17: (
+        _kind("pink rectangle, blue square, red square, yellow square, red sphere"),
+        _kind("left, right"),
+        _kind("above, below"),
+    ),
+    18: (),
+    19: (_ROOMS, *_COMPASS),
+    20: (_kind("antoine, jason, sumit, yann"),),
+}
+#: Kinds whose forms are the words of a phrase, known by their neighbours.
+_PHRASES = KINDS[17][0]
+
+
+class Exchange:
+    """Exchanges names in stories of word numbers.
+
+    :param vocabulary: the word of every number.
+    """
+
+    def __init__(self, vocabulary: Sequence[str]) -> None:
+        number = {word: index for index, word in enumerate(vocabulary)}
+        kinds = max(len(kinds) for kinds in KINDS.values())
+        self._members = max(len(kind) for kinds in KINDS.values() for kind in kinds)
+        # Of every task and word: its kind there (-1 none), which member and which form it is.
+        self._place = np.full((21, len(vocabulary), 3), -1, np.int64)
+        self._word = np.zeros((21, kinds, self._members, 2), np.int64)
+        self._sizes = np.zeros((21, kinds), np.int64)
+        for task, task_kinds in KINDS.items():
+            for k, kind in enumerate(task_kinds):
+                self._sizes[task, k] = len(kind)
+                for m, member in enumerate(kind):
+                    for f, word in enumerate(member):
+                        self._word[task, k, m, f] = number[word]
+                        self._place[task, number[word]] = k, m, f
+        self._phrase = {(number[first], number[second]): m for m, (first, second) in enumerate(_PHRASES)}
+
+    def permutations(self, tasks: np.ndarray, generator: torch.Generator) -> np.ndarray:
+        """(B, kinds, members): for stories of these tasks, who stands for whom; a kind's absent members stay."""
+        sizes = self._sizes[tasks]
+        order = torch.rand((*sizes.shape, self._members), generator=generator).numpy()
+        member = np.arange(self._members)
+        return np.where(member < sizes[..., None], order, 1 + member).argsort(-1)
+
+    def apply(self, words: np.ndarray, tasks: np.ndarray, permutations: np.ndarray) -> np.ndarray:
+        """(T, B) words, negative where there is none, of stories of ``tasks`` (B,), with the names exchanged."""
+        place = self._place[tasks, np.maximum(words, 0)]
+        kind, member, form = place[..., 0], place[..., 1], place[..., 2]
+        if (tasks == 17).any():
+            member = self._phrase_members(words, tasks, member)
+        story = np.arange(words.shape[1])
+        exchanged = self._word[tasks, kind, permutations[story, kind, member], form]
+        return np.where((kind >= 0) & (words >= 0), exchanged, words)
+
+    def _phrase_members(self, words: np.ndarray, tasks: np.ndarray, member: np.ndarray) -> np.ndarray:
+        """Members of task 17 with both words of a phrase told apart by the other one (red square, red sphere)."""
+        member = member.copy()
+        for (first, second), m in self._phrase.items():
+            here = (words[:-1] == first) & (words[1:] == second) & (tasks == 17)
+            member[:-1][here] = member[1:][here] = m
+        return member
