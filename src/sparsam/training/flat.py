@@ -63,3 +63,10 @@ class FlatParameters:
         if limit and norm > limit:
             self.gradients.mul_(limit / norm)
         return norm
+
+    def clip_there(self, limit: float) -> Tensor:
+        """``clip`` without a number that travels to the host."""
+        norm = torch.linalg.vector_norm(self.gradients)
+        if limit:
+            self.gradients.mul_((limit / norm).clamp(max=1.0))
+        return norm

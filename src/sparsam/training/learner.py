@@ -45,11 +45,13 @@ class Learner:
         self.passed_over = 0  # minibatches in a row whose gradient was not finite
         schedule = config.optimizer
         self._rate_varies = schedule.warmup > 0 or (schedule.final_rate, schedule.full_rate_level) != (None, None)
-        on_gpu = torch.device(config.device).type == "cuda"
-        self._ahead = Prefetch(self.task, self.seeds, config.batch_size, config.device) if on_gpu else None
+        self.on_gpu = torch.device(config.device).type == "cuda"
+        self.deferred = False  # whether loss and norm stay on the device, for a `Readback`
+        self._ahead = Prefetch(self.task, self.seeds, config.batch_size, config.device) if self.on_gpu else None
 
-    def gradient(self, step: int, level: int | None) -> float:
-        """Leave the gradient of minibatch ``step`` in ``flat.gradients`` and return its loss."""
+    def gradient(self, step: int, level: int | None) -> float | Tensor:
+        """Leave the gradient of minibatch ``step`` in ``flat.gradients`` and return its loss, a tensor if
+        ``deferred``."""
         if self._ahead is None:
             batch = self.task.sample(self.config.batch_size, self.seeds.at(step), level)
         else:
@@ -61,34 +63,48 @@ class Learner:
         loss.backward()
         if step % _ERRORS_EVERY == 0:
             self.errors = self.task.errors(outputs, batch)
-        return float(loss.detach())
+        return loss.detach() if self.deferred else float(loss.detach())
 
-    def apply(self, step: int, loss: float, level: int | None = None) -> float:
+    def apply(self, step: int, loss: float | Tensor, level: int | None = None) -> float | Tensor:
         """Clip the gradient, step, and return the gradient's norm before clipping.
 
-        A gradient that is not finite changes nothing; one more than ``optimizer.patience`` of them in a row end the
-        run. A single minibatch may overflow on its way back through thousands of steps; weights that are beyond repair
-        do so every time.
+        A gradient that is not finite changes nothing, see :meth:`judge`. If ``deferred`` the caller asks ``judge`` when
+        the numbers have arrived.
         """
         settings = self.config.optimizer
-        norm = self.flat.clip(settings.clip)
-        if not (math.isfinite(loss) and math.isfinite(norm)):
-            self.passed_over += 1
-            if self.passed_over <= settings.patience:
+        if isinstance(loss, Tensor):
+            norm = self.flat.clip_there(settings.clip)
+            # Adam and RMSProp skip the step by themselves where this is 1.
+            self.optimizer.found_inf = 1 - (norm + loss).isfinite().float()  # type: ignore[attr-defined]
+        else:
+            norm = self.flat.clip(settings.clip)
+            if not self.judge(step, loss, norm):
                 return norm
-            raise NonFiniteLoss(
-                f"minibatch {step + 1}: loss {loss}, gradient norm {norm}. The last good checkpoint is kept. "
-                f"Try a lower learning rate (now {settings.learning_rate:g}), a tighter gradient clip (now "
-                f"{settings.clip:g}), a warmup (now {settings.warmup} minibatches), more patience (now "
-                f"{settings.patience} minibatches), or another seed."
-            )
-        self.passed_over = 0
         if self._rate_varies:
             rate = learning_rate(settings, step, self.config.steps, level)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
         self.optimizer.step()
         return norm
+
+    def judge(self, step: int, loss: float, norm: float) -> bool:
+        """Whether minibatch ``step`` can be used: one whose gradient is not finite is passed over, and one more than
+        ``optimizer.patience`` of them in a row end the run. A single minibatch may overflow on its way back through
+        thousands of steps; weights that are beyond repair do so every time.
+        """
+        if math.isfinite(loss) and math.isfinite(norm):
+            self.passed_over = 0
+            return True
+        settings = self.config.optimizer
+        self.passed_over += 1
+        if self.passed_over <= settings.patience:
+            return False
+        raise NonFiniteLoss(
+            f"minibatch {step + 1}: loss {loss}, gradient norm {norm}. The last good checkpoint is kept. "
+            f"Try a lower learning rate (now {settings.learning_rate:g}), a tighter gradient clip (now "
+            f"{settings.clip:g}), a warmup (now {settings.warmup} minibatches), more patience (now "
+            f"{settings.patience} minibatches), or another seed."
+        )
 
     def state_dict(self) -> dict:
         return {

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from sparsam.training import checkpoint, progress
 from sparsam.training.config import RunConfig
@@ -26,6 +27,7 @@ from sparsam.training.folder import RunFolder
 from sparsam.training.interrupt import Interrupt
 from sparsam.training.learner import Learner
 from sparsam.training.log import RunLog
+from sparsam.training.readback import Numbers, Readback
 from sparsam.training.seeds import MinibatchSeeds
 
 
@@ -71,6 +73,7 @@ class Run:
         self._rate_mark = self._display_mark = (self._started, 0, 0)
         self._first_step = 0
         self._last_save = self._started
+        self._readback = Readback()
 
     @property
     def level(self) -> int | None:
@@ -94,11 +97,41 @@ class Run:
             board = self.folder.path / "tensorboard" if self.config.tensorboard else None
             self._log = RunLog(self.folder.log_file, board, self.step)
 
-    def record(self, loss: float, norm: float, late: bool | None = None) -> str | None:
+    def record(self, loss: float | Tensor, norm: float | Tensor, late: bool | None = None) -> str | None:
         """Take in one minibatch. ``late`` is what the processes agree on; alone, this one's clock decides."""
         config = self.config
         self.step += 1
         step = self.step
+        if isinstance(loss, Tensor) and isinstance(norm, Tensor):
+            self._readback.send(step, loss, norm)
+            self._catch_up(all_of_them=False)
+        else:
+            self._account(Numbers(step, float(loss), float(norm)))
+        if step % config.log_every == 0:
+            self._catch_up()
+            self._log_window()
+        if self._clock.due():
+            self.display.show(self._numbers())
+        reason = None
+        if step % config.eval_every == 0:
+            reason = self._evaluate()
+        if reason is None and step >= config.steps:
+            reason = "steps"
+        if reason is None and (self.late if late is None else late):
+            reason = "seconds"
+        if step % config.checkpoint_every == 0 or time.perf_counter() - self._last_save > config.checkpoint_seconds:
+            self.save()
+        return reason
+
+    def _catch_up(self, all_of_them: bool = True) -> None:
+        """Take in the numbers that have come back from the device."""
+        for numbers in self._readback.arrived(all_of_them):
+            self.learner.judge(numbers.step - 1, numbers.loss, numbers.norm)
+            self._account(numbers)
+
+    def _account(self, numbers: Numbers) -> None:
+        """What the loss of a minibatch changes: the log's mean and the curriculum."""
+        step, loss, norm = numbers.step, numbers.loss, numbers.norm
         finite = math.isfinite(loss)
         if finite:
             self._loss_sum += loss
@@ -115,20 +148,6 @@ class Run:
                 sequences=step * self._step_sequences,
             )
             self.display.note(f"minibatch {step:,}: level {self.curriculum.level:,}")
-        if step % config.log_every == 0:
-            self._log_window()
-        if self._clock.due():
-            self.display.show(self._numbers())
-        reason = None
-        if step % config.eval_every == 0:
-            reason = self._evaluate()
-        if reason is None and step >= config.steps:
-            reason = "steps"
-        if reason is None and (self.late if late is None else late):
-            reason = "seconds"
-        if step % config.checkpoint_every == 0 or time.perf_counter() - self._last_save > config.checkpoint_seconds:
-            self.save()
-        return reason
 
     def write(self, kind: str, **values: Any) -> None:
         if self._log is not None:
@@ -207,6 +226,7 @@ class Run:
     def save(self) -> None:
         """Write a checkpoint; a disk that refuses it costs a warning, the previous one stays."""
         self._last_save = time.perf_counter()
+        self._catch_up()
         if not self._writes:
             return
         trainer = {
@@ -317,12 +337,14 @@ def train(
 
 
 def _train_here(run: Run, learner: Learner, processes: Processes) -> Outcome:
+    # A curriculum chooses the next minibatch by the loss of this one, and processes exchange it.
+    learner.deferred = processes.size == 1 and run.curriculum is None and learner.on_gpu
     reason = "steps" if run.step >= run.config.steps else None
     with Interrupt() as interrupt:
         while reason is None:
             loss = learner.gradient(run.step, run.level)
             stop, late = interrupt.signal is not None, run.late
-            if processes.size > 1:
+            if processes.size > 1 and not isinstance(loss, Tensor):
                 loss, stop, late = processes.average(learner.flat, loss, stop, late)
             norm = learner.apply(run.step, loss, run.level)
             reason = run.record(loss, norm, late)

@@ -17,7 +17,7 @@ from sparsam.training.config import OptimizerConfig
 
 
 class RMSProp(torch.optim.Optimizer):
-    """torch.optim.RMSprop on the CPU in two passes over the parameters where torch makes seven.
+    """torch.optim.RMSprop in two passes over the parameters where torch makes seven.
 
     The fused kernel of AdamW, with its average of gradients switched off (beta1 = 0: that average is the gradient) and
     its bias corrections died away (a late step), computes in one pass
@@ -25,12 +25,15 @@ class RMSProp(torch.optim.Optimizer):
         s <- decay s + (1 - decay) g^2;   v <- (1 - rate weight_decay) v - rate g / (sqrt(s) + epsilon)
 
     which at rate -1 and weight_decay = momentum - 1 is the update of the velocity above. The statistics have torch's
-    names, so checkpoints serve both.
+    names, so checkpoints serve both. Like torch's fused optimisers it leaves everything as it is where ``found_inf``, a
+    tensor of one number beside the parameters, is 1.
     """
+
+    found_inf: Tensor | None = None
 
     def __init__(self, parameters: list[Tensor], lr: float, alpha: float, eps: float, momentum: float) -> None:
         super().__init__(parameters, {"lr": lr, "alpha": alpha, "eps": eps, "momentum": momentum})
-        self._late = torch.tensor(1e30)
+        self._late = torch.tensor(1e30, device=parameters[0].device)
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -46,7 +49,10 @@ class RMSProp(torch.optim.Optimizer):
                 if momentum:
                     velocity = state["momentum_buffer"]
                     self._kernel(velocity, gradient, squares, -1.0, momentum - 1, group)
-                    parameter.sub_(velocity, alpha=rate)
+                    if self.found_inf is None:
+                        parameter.sub_(velocity, alpha=rate)
+                    else:
+                        parameter.addcmul_(velocity, 1 - self.found_inf, value=-rate)
                 else:
                     self._kernel(parameter, gradient, squares, rate, 0.0, group)
 
@@ -56,7 +62,7 @@ class RMSProp(torch.optim.Optimizer):
         torch._fused_adamw_(
             [target], [gradient], [gradient], [squares], [], [self._late],
             lr=rate, beta1=0.0, beta2=group["alpha"], weight_decay=weight_decay, eps=group["eps"],
-            amsgrad=False, maximize=False,
+            amsgrad=False, maximize=False, found_inf=self.found_inf,
         )  # fmt: skip
 
 
@@ -76,7 +82,7 @@ def build_optimizer(config: OptimizerConfig, parameters: Tensor) -> torch.optim.
         "eps": config.epsilon,
         "momentum": config.momentum,
     }
-    if parameters.device.type == "cpu" and hasattr(torch, "_fused_adamw_"):
+    if parameters.device.type in ("cpu", "cuda") and hasattr(torch, "_fused_adamw_"):
         return RMSProp([parameters], **settings)
     return torch.optim.RMSprop([parameters], **settings, foreach=False)
 
