@@ -117,6 +117,9 @@ class SamStep {
         norms_(shape.heads),
         d_scores_(shape.k) {}
 
+  // So many threads may share a search; the others have nothing to do.
+  void share_search(int threads) { room_.threads = threads; }
+
   // Steps 2 to 6 of SAM. The interface comes in before its activation and leaves after it; `read` (R, W) comes out.
   void forward(Timeline<T>& timeline, Journal<T>* journal, const StepTape<T>& tape, T* read) {
     const InterfaceView<T> ask(tape.interface, s_);
@@ -163,10 +166,10 @@ class SamStep {
     if (index) index->wrote(touched_.rows(), touched_.size());
     for (int h = 0; h < s_.heads; ++h) norms_[h] = std::sqrt(dot(query(h), query(h), stride_));
     if (index == nullptr || index->is_exact())
-      exact_search(timeline.memory, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores, best_);
+      exact_search(timeline.memory, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores, room_);
     else
       candidate_search(timeline.memory, *index, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows,
-                       scores, best_, candidates_);
+                       scores, room_.best, candidates_);
   }
 
   void begin_backward(const InterfaceView<T>& ask, const T* d_read) {
@@ -385,7 +388,7 @@ class SamStep {
   std::vector<int32_t> unused_, accessed_;
   Aligned<T> query_, add_, read_, d_query_, d_add_;
   std::vector<T> norms_, d_scores_;
-  std::vector<Best<T>> best_;
+  SearchRoom<T> room_;
   CandidateRoom candidates_;
 };
 

@@ -83,6 +83,9 @@ inline int group_size(int batch, int threads) { return std::min(kMaxRows, (batch
 
 constexpr int64_t kStepsPerCheck = 128;
 
+// Threads that have no group of their own, when there is one group only, share its searches.
+inline int threads_per_search(int batch, int threads) { return batch <= group_size(batch, threads) ? threads : 1; }
+
 // run(first, last, stopped) for every group. When one throws, the others see `stopped` and end as well.
 template <class F>
 void for_each_group(int batch, int threads, F&& run) {
@@ -101,10 +104,11 @@ void for_each_group(int batch, int threads, F&& run) {
 
 template <class Step, class T>
 void forward_group(const SamForward<T>& f, const Packed<T>& recurrent, const Packed<T>& interface, int first, int last,
-                   const std::atomic<bool>& stopped) {
+                   int search_threads, const std::atomic<bool>& stopped) {
   const SamShape& s = f.shape;
   const At<T> at{s, f.tape};
   Step step(s);
+  step.share_search(search_threads);
   const T* from[kMaxRows];
   T* to[kMaxRows];
   int active[kMaxRows];
@@ -143,11 +147,12 @@ void forward(const SamForward<T>& f, int threads) {
   // B(k, n) = weight[n][k]: the weights as they stand are the transposes of what a forward product needs.
   const Packed<T> recurrent(f.recurrent, s.joint(), 4 * s.hidden, 1, s.joint());
   const Packed<T> interface(f.interface_weight, s.hidden, s.interface(), 1, s.hidden);
+  const int search_threads = threads_per_search(s.batch, threads);
   for_each_group(s.batch, threads, [&](int first, int last, const std::atomic<bool>& stopped) {
     if (s.k_links > 0)
-      forward_group<SdncStep<T>>(f, recurrent, interface, first, last, stopped);
+      forward_group<SdncStep<T>>(f, recurrent, interface, first, last, search_threads, stopped);
     else
-      forward_group<SamStep<T>>(f, recurrent, interface, first, last, stopped);
+      forward_group<SamStep<T>>(f, recurrent, interface, first, last, search_threads, stopped);
   });
 }
 
