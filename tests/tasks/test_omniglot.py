@@ -13,7 +13,7 @@ from sparsam.data.locate import MissingData
 from sparsam.data.omniglot import DRAWINGS, OmniglotImages
 from sparsam.tasks import FiniteTask
 from sparsam.tasks import omniglot as module
-from sparsam.tasks.omniglot import SPREAD, Augmentation, Omniglot, OmniglotTable, ink_moments, square_root
+from sparsam.tasks.omniglot import Omniglot, OmniglotTable
 
 
 @pytest.fixture
@@ -136,92 +136,6 @@ def test_more_characters_than_the_split_holds_are_orientations(make):
         make(augment=False).sample_size(1, generator(), 6, "validation")
 
 
-def test_augmentation_stays_in_bounds_and_reaches_them():
-    changes = Augmentation(angle=0.2, stretch=0.1, shift=0.05).draw(4000, generator())
-    for column, (low, high) in enumerate([(-0.2, 0.2), (0.9, 1.1), (0.9, 1.1), (-0.05, 0.05), (-0.05, 0.05)]):
-        found = changes[:, column]
-        assert low <= found.min() < low + 0.01 * (high - low)
-        assert high >= found.max() > high - 0.01 * (high - low)
-
-
-def blank(*points: tuple[int, int]) -> torch.Tensor:
-    image = torch.zeros(1, 21, 21)
-    for row, column in points:
-        image[0, row, column] = 1
-    return image
-
-
-def change(angle=0.0, x=1.0, y=1.0, right=0.0, down=0.0) -> torch.Tensor:
-    return torch.tensor([[angle, x, y, right, down]])
-
-
-def test_warp_without_change_is_the_image():
-    image = torch.rand(1, 21, 21, generator=generator())
-    same = Augmentation.warp(image, torch.zeros(1), change(), 21)
-    torch.testing.assert_close(same, image, atol=1e-5, rtol=0)
-
-
-def test_warp_turns_by_quarters():
-    image = torch.rand(1, 21, 21, generator=generator())
-    for quarters in range(4):
-        turned = Augmentation.warp(image, torch.tensor([float(quarters)]), change(), 21)
-        torch.testing.assert_close(turned, torch.rot90(image, -quarters, (1, 2)), atol=1e-4, rtol=0)
-
-
-def test_warp_shifts_and_stretches():
-    moved = Augmentation.warp(blank((10, 10)), torch.zeros(1), change(right=3 / 21, down=-2 / 21), 21)
-    torch.testing.assert_close(moved, blank((8, 13)), atol=1e-4, rtol=0)
-    wide = Augmentation.warp(blank((10, 14)), torch.zeros(1), change(x=1.5, y=1.0), 21)
-    assert divmod(int(wide.flatten().argmax()), 21) == (10, 16)
-    both = Augmentation.warp(blank((10, 14)), torch.ones(1), change(x=1.5, y=1.0), 21)  # stretched, then turned
-    assert divmod(int(both.flatten().argmax()), 21) == (16, 10)
-
-
-def test_warp_agrees_with_affine_grid():
-    images, changes = torch.rand(7, 28, 28), Augmentation().draw(7, generator())
-    cos, sin = changes[:, 0].cos(), changes[:, 0].sin()
-    rotate = torch.stack([cos, sin, -sin, cos], -1).view(-1, 2, 2)
-    matrix = torch.diag_embed(1 / changes[:, 1:3]) @ rotate
-    theta = torch.cat([matrix, -matrix @ (2 * changes[:, 3:].unsqueeze(-1))], -1)
-    grid = nn.functional.affine_grid(theta, [7, 1, 20, 20], align_corners=False)
-    expected = nn.functional.grid_sample(images.unsqueeze(1), grid, align_corners=False)[:, 0]
-    torch.testing.assert_close(Augmentation.warp(images, torch.zeros(7), changes, 20), expected, atol=1e-5, rtol=0)
-
-
-def test_ink_moments():
-    mean, covariance = ink_moments(torch.cat([blank((10, 4), (10, 16)), blank((2, 2), (18, 18)), blank()]))
-    torch.testing.assert_close(mean, torch.zeros(3, 2), atol=1e-4, rtol=0)
-    wide, slanted = (12 / 21) ** 2, (16 / 21) ** 2  # squares of the distance from the middle, in half sides
-    expected = torch.tensor([[[wide, 0.0], [0.0, 0.0]], [[slanted, slanted], [slanted, slanted]]])
-    torch.testing.assert_close(covariance[:2], expected, atol=1e-3, rtol=0)
-    mean, _ = ink_moments(blank((3, 15)))
-    torch.testing.assert_close(mean, torch.tensor([[10 / 21, -14 / 21]]), atol=1e-3, rtol=0)
-
-
-def test_square_root_of_a_covariance():
-    half = torch.randn(50, 2, 2, generator=generator())
-    matrix = half @ half.mT + 0.1 * torch.eye(2)
-    root = square_root(matrix)
-    torch.testing.assert_close(root @ root, matrix, atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(root, root.mT)
-
-
-def test_normalised_warp_takes_place_and_size_off():
-    image = torch.zeros(1, 28, 28)
-    image[0, 3:24, 4:8] = 1
-    image[0, 20:24, 4:23] = 1
-    images = image.expand(200, 28, 28)
-    changes = Augmentation(angle=0.0).draw(200, generator())
-    shown = Augmentation.warp(images, torch.zeros(200), changes, 28, ink_moments(images))
-    mean, covariance = ink_moments(shown)
-    assert mean.abs().max() < 0.02
-    torch.testing.assert_close(
-        covariance, (SPREAD**2 * torch.eye(2)).expand(200, 2, 2), atol=0.035, rtol=0
-    )  # a little less: strokes have a width
-    plain = Augmentation.warp(images, torch.zeros(200), changes, 28)
-    assert shown.std(0).mean() < 0.3 * plain.std(0).mean()  # shift and stretch no longer show
-
-
 def test_normalised_pixels_have_mean_zero_and_variance_one(monkeypatch):
     images = (np.random.default_rng(0).random((30, DRAWINGS, 28, 28)) > 0.9).astype(np.uint8) * 255
     data = OmniglotImages(images, np.arange(30) >= 18, np.array([f"character{c}" for c in range(30)]))
@@ -247,6 +161,52 @@ def test_labels_come_from_a_pool_that_grows_with_the_level(make):
     assert task.floor(2, 3) == pytest.approx((math.log(3) + math.log(2)) / 20)
     with pytest.raises(ValueError, match=r"pool must be from size \(4\)"):
         task.sample_size(1, random, 4, pool=3)
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    """Omniglot over made-up characters of two strokes each."""
+    random = np.random.default_rng(0)
+    images = np.zeros((30, DRAWINGS, 28, 28), np.uint8)
+    for character in images:
+        for start, end in random.integers(4, 24, (2, 2, 2)):
+            for row, column in np.linspace(start, end, 40).round().astype(int):
+                character[:, row : row + 2, column : column + 2] = 255
+    data = OmniglotImages(images, np.arange(30) >= 18, np.array([f"character{c}" for c in range(30)]))
+    monkeypatch.setattr(module, "load_images", lambda root, verify: data)
+    defaults = {"labels": 12, "max_size": 8, "validation": 5, "evaluation_size": 4, "normalise": True}
+    return lambda **settings: Omniglot(**{**defaults, **settings})
+
+
+def test_variety_changes_a_character_as_a_whole_and_in_training_only(lines):
+    task = lines(variety=0.15, augment=False, min_size=8)
+    batch = task.sample(4, generator())
+    plain = task.sample_size(4, generator(), 8)
+    images = batch.inputs[..., :400]
+    for b in range(4):
+        for label in batch.targets[:, b].unique():
+            mine = images[batch.targets[:, b] == label, b]
+            torch.testing.assert_close(mine, mine[:1].expand_as(mine), atol=1e-4, rtol=0)  # all drawings alike
+    shown = {tuple(batch.info["character"][t, b : b + 1].tolist()) for t in range(80) for b in range(4)}
+    assert len(shown) > 8
+    known = {int(c): plain.inputs[t, b, :400] for t in range(80) for b, c in enumerate(plain.info["character"][t])}
+    moved = [
+        float((images[0, b] - known[int(c)]).square().mean())
+        for b, c in enumerate(batch.info["character"][0])
+        if int(c) in known
+    ]
+    assert moved and min(moved) > 0.05  # no longer what was drawn
+    with_it, without = (next(iter(t.evaluation_batches("validation", 4))) for t in (task, lines(augment=False)))
+    assert torch.equal(with_it.inputs, without.inputs)
+
+
+def test_strokes_instead_of_pixels(lines):
+    task = lines(strokes=True, image_size=28)
+    assert task.input_size == 4 * 8 * 8 + 12
+    batch = task.sample_size(16, generator(), 8)
+    shown = batch.inputs[..., :256]
+    assert shown.mean().abs() < 0.1 and shown.std() == pytest.approx(1, abs=0.1)
+    assert torch.equal(batch.inputs[1:, :, 256:].argmax(-1), batch.targets[:-1])
 
 
 def test_same_generator_same_episode(make):
@@ -301,6 +261,7 @@ def test_wrong_arguments_are_refused(make):
         {"validation": 18},
         {"scale": 0},
         {"pool": 0.5},
+        {"variety": -0.1},
     ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             make(**wrong)
