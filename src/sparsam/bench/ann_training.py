@@ -5,8 +5,8 @@
 SAM learns copy and recall as in figure 2 (same tasks, sizes and optimizer), with each index from the same seeds and by
 the same rules. The full rate is not stable, so from the first evaluation below 1 bit on it falls tenfold every 5,000
 minibatches, down to a twentieth; the norm of the gradient is clipped to 0.1. A run ends when the last four evaluations,
-of 256 fresh sequences each, have less than 0.02 bits wrong on average. The error it is given is that of its last weights
-on 2,048 other sequences, with its index and with exact search.
+of 256 fresh sequences each, have less than 0.02 bits wrong on average. The error it is given is that of its last
+weights on 2,048 other sequences, with its index and with exact search.
 
 Recall is that of the true K rows, and of the most similar one, along sequences of the largest training size: once early
 in training, when words crowd, and once at the end.
