@@ -35,6 +35,7 @@ INDEXES: dict[str, indexes.Index] = {
     "linear": sparsam.Linear(),
     "lsh": sparsam.LSH(),
     "kdtree": sparsam.KDForest(),
+    "kdtree-64": sparsam.KDForest(checks=64),
     "auto": sparsam.Auto(exact_until=64),
 }
 SEEDS = (0, 1, 2, 3, 4)
