@@ -158,6 +158,8 @@ def test_labels_come_from_a_pool_that_grows_with_the_level(make):
     outputs = torch.zeros(*batch.targets.shape, 20)
     outputs[..., 3:] = 50.0  # outputs of labels that cannot come do not count
     assert float(task.loss(outputs, batch)) == pytest.approx(math.log(3))
+    some_levels = make(pool=1.5, pool_below=4)
+    assert [some_levels.sample(1, random, level=level).info["pool"] for level in (2, 3, 4, 8)] == [3, 5, 20, 20]
     assert task.floor(2, 3) == pytest.approx((math.log(3) + math.log(2)) / 20)
     with pytest.raises(ValueError, match=r"pool must be from size \(4\)"):
         task.sample_size(1, random, 4, pool=3)

@@ -94,6 +94,8 @@ class Omniglot:
     :param pool: labels of training episodes at level h come from the first ``pool`` times h, and only their outputs
         enter the loss, as if the output layer grew with the level; 0: always from all of them. With all 500 from the
         start each one is too rare for the model to learn what to do with it.
+    :param pool_below: ... but from all of them at this level and above. A model that names tens of characters learns
+        the labels it has not met within hundreds of minibatches.
     :param min_share: training episodes at level h have U(min_share h, h) characters, at least one; 0: U(1, h). Small
         episodes teach the habit of guessing among the labels seen so far, which keeps the memory from being used.
     :param variety: show the characters of training episodes as kinds that nobody drew: each one, in all its drawings,
@@ -124,6 +126,7 @@ class Omniglot:
         scale: float = 1.0,
         normalise: bool = False,
         pool: float = 0.0,
+        pool_below: int | None = None,
         min_share: float = 0.0,
         variety: float = 0.0,
         strokes: bool = False,
@@ -154,7 +157,8 @@ class Omniglot:
         if variety < 0:
             raise ValueError(f"variety must be 0 or more, got {variety}")
         self.labels, self.presentations, self.image_size = labels, presentations, image_size
-        self.scale, self.pool, self.min_share, self.variety = scale, pool, min_share, variety
+        self.scale, self.pool, self.pool_below = scale, pool, pool_below
+        self.min_share, self.variety = min_share, variety
         self.min_size, self.max_size = min_size, max_size
         self.evaluation_size, self.evaluation_episodes = evaluation_size, evaluation_episodes
         self.device = torch.device(device)
@@ -202,7 +206,8 @@ class Omniglot:
         if not low <= high <= self.labels:
             raise ValueError(f"level must be from 1 to labels ({self.labels}), got {level}")
         size = int(torch.randint(low, high + 1, (), generator=generator))
-        pool = min(self.labels, math.ceil(self.pool * high)) if self.pool else self.labels
+        pooled = self.pool and (self.pool_below is None or high < self.pool_below)
+        pool = min(self.labels, math.ceil(self.pool * high)) if pooled else self.labels
         if self.device.type != "cpu":
             seed = int(torch.randint(2**62, (), generator=generator))
             generator = torch.Generator(self.device).manual_seed(seed)
