@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 SPREAD = 0.4  # standard deviation of the ink along every axis of a normalised image, which spans 2
-DIRECTIONS, CELLS = 4, 8  # of the strokes: maps and their side
+DIRECTIONS, CELLS = 4, 8  # of the strokes: number of maps, and their side
 _THICKNESS = 0.01  # added to its variances, so that a single line does not fill the image
 _WIDTH = 0.6  # standard deviation of a cell's window, in cells
 _GPU_CHUNK = 1 << 16
@@ -131,27 +131,30 @@ def square_root(matrix: Tensor) -> Tensor:
     return (matrix + root * torch.eye(2, device=matrix.device)) / (trace + 2 * root).sqrt()
 
 
-def strokes(images: Tensor, directions: int = DIRECTIONS, cells: int = CELLS) -> Tensor:
-    """Where strokes run in which direction: (n, directions x cells x cells) of images (n, s, s).
+def strokes(images: Tensor, cells: int = CELLS) -> Tensor:
+    """Where strokes run in which direction: (n, 4 x cells x cells) of images (n, s, s).
 
-    The gradient of the ink, g at angle a, gives |g| max(0, cos 2 (a - a_i))^2 to the map of each of ``directions``
+    The gradient of the ink, g at angle a, gives |g| max(0, cos 2 (a - a_i))^2 to the map of each of four directions
     a_i of a half turn. A map is averaged under Gaussian windows on a grid of ``cells`` x ``cells`` and rooted, so
     that lines of different width look alike: the directional features of character recognition (Liu et al. 2003), a
     histogram of oriented gradients.
     """
-    side = images.shape[-1]
+    count, side = images.shape[:2]
     x = F.pad(images[:, :, 2:] - images[:, :, :-2], (1, 1))
     y = F.pad(images[:, 2:] - images[:, :-2], (0, 0, 1, 1))
-    size = (x * x + y * y + 1e-8).sqrt()
-    double = torch.stack([(x * x - y * y) / size, 2 * x * y / size], -1)  # of twice the angle: both ways are one
-    angle = 2 * math.pi * torch.arange(directions, device=images.device) / directions
-    axes = torch.stack([angle.cos(), angle.sin()])
-    maps = ((double @ axes).relu().square() / size.unsqueeze(-1)).movedim(-1, 1)
+    across, up = x * x, y * y
+    inverse_length = (across + up).add_(1e-8).rsqrt_()
+    maps = images.new_empty(count, DIRECTIONS, side, side)
+    torch.sub(across, up, out=maps[:, 0])  # |g|^2 cos 2a
+    torch.mul(x, y, out=maps[:, 1]).mul_(2)  # |g|^2 sin 2a
+    torch.neg(maps[:, :2], out=maps[:, 2:])
+    maps.mul_((inverse_length * inverse_length.sqrt()).unsqueeze(1)).relu_().square_()
     place = (2 * torch.arange(side, device=images.device) + 1) / side - 1
     centre = (2 * torch.arange(cells, device=images.device) + 1) / cells - 1
     window = torch.exp(-0.5 * ((centre[:, None] - place) / (_WIDTH * 2 / cells)).square())
     window = window / window.sum(1, keepdim=True)
-    return (window @ maps @ window.mT + 1e-4).sqrt().flatten(1)
+    narrow = (maps.view(-1, side) @ window.mT).view(-1, side, cells)
+    return (window @ narrow).add_(1e-4).sqrt_().view(count, -1)
 
 
 @dataclass(frozen=True)
