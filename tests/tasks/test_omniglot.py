@@ -211,6 +211,22 @@ def test_strokes_instead_of_pixels(lines):
     assert torch.equal(batch.inputs[1:, :, 256:].argmax(-1), batch.targets[:-1])
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
+def test_training_episodes_drawn_on_the_gpu(lines):
+    task = lines(strokes=True, image_size=28, variety=0.1, device="cuda")
+    batch = task.sample(4, generator(), level=8)
+    assert batch.inputs.is_cuda and batch.targets.is_cuda
+    assert batch.pinned().to("cuda", non_blocking=True).inputs is batch.inputs
+    assert torch.equal(batch.inputs, task.sample(4, generator(), level=8).inputs)
+    shown = batch.inputs[..., :256]
+    assert shown.mean().abs() < 0.1 and shown.std() == pytest.approx(1, abs=0.1)
+    outputs = torch.zeros(*batch.targets.shape, 12, device="cuda")
+    assert float(task.loss(outputs, batch)) == pytest.approx(math.log(12))
+    assert task.errors(outputs, batch)["error_rate"] > 0.5
+    cpu, gpu = (next(iter(t.evaluation_batches("test", 4))).inputs for t in (lines(strokes=True, image_size=28), task))
+    assert torch.equal(cpu, gpu)
+
+
 def test_same_generator_same_episode(make):
     task = make()
     a, b, c = (task.sample_size(2, generator(seed), 3) for seed in (1, 1, 2))
