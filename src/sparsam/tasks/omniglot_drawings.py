@@ -17,7 +17,7 @@ DIRECTIONS, CELLS = 4, 8  # of the strokes: number of maps, and their side
 _THICKNESS = 0.01  # added to its variances, so that a single line does not fill the image
 _WIDTH = 0.6  # standard deviation of a cell's window, in cells
 _GPU_CHUNK = 1 << 16
-_CHUNK = 512  # images that are warped at once on a CPU; few enough to stay in the processor's cache
+_CHUNK = 256  # images that are warped at once on a CPU; few enough to stay in the processor's cache
 
 
 class Augmentation:
@@ -74,21 +74,22 @@ class Augmentation:
             matrix = matrix @ square_root(back @ covariance @ back.mT + room) / SPREAD
             offset = mean.unsqueeze(-1)
         place = (2 * torch.arange(size, dtype=images.dtype, device=images.device) + 1) / size - 1
-        # F.affine_grid would multiply matrices for every pixel; rows and columns added up cost a third of it.
-        by_column = matrix[:, None, None, :, 0] * place[:, None]  # (n, 1, size, 2)
-        by_row = (matrix[:, :, 1].unsqueeze(1) * place[:, None] + offset.transpose(1, 2)).unsqueeze(2)
-        grid = by_column + by_row
+        # One product of all images' factors with the terms (1, x, y, bends) of all pixels.
+        x, y = place.repeat(size), place.repeat_interleave(size)
+        terms = [torch.stack([torch.ones_like(x), x, y])]
+        factors = [offset, matrix]
         if variety is not None:
-            bend = matrix @ variety[1]  # (n, 2, terms)
-            grid = grid + (bends(place) @ bend.mT).view_as(grid)
+            terms.append(bends(x, y))
+            factors.append(matrix @ variety[1])
+        grid = torch.cat(factors, -1).flatten(0, 1) @ torch.cat(terms)
+        grid = grid.view(-1, 2, size, size).movedim(1, -1)
         return F.grid_sample(images.unsqueeze(1), grid, align_corners=False).squeeze(1)
 
 
-def bends(place: Tensor) -> Tensor:
-    """(pixels, 7): the quadratic and cubic terms of x and y, without what a shift or a stretch would do."""
-    x, y = place.repeat(len(place)), place.repeat_interleave(len(place))
+def bends(x: Tensor, y: Tensor) -> Tensor:
+    """(7, pixels): the quadratic and cubic terms of x and y, without what a shift or a stretch would do."""
     terms = [x * x - 0.3, x * y, y * y - 0.3, x**3 - 0.6 * x, x * x * y, x * y * y, y**3 - 0.6 * y]
-    return torch.stack(terms, -1)
+    return torch.stack(terms)
 
 
 def draw_variety(count: int, bend: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
