@@ -34,8 +34,10 @@ from sparsam.recipes.figure2 import MODELS, OPTIMIZER, TASKS
 INDEXES: dict[str, indexes.Index] = {
     "linear": sparsam.Linear(),
     "lsh": sparsam.LSH(),
+    "lsh-64": sparsam.LSH(checks=64),
     "kdtree": sparsam.KDForest(),
     "kdtree-64": sparsam.KDForest(checks=64),
+    "kdtree-128": sparsam.KDForest(checks=128),
     "auto": sparsam.Auto(exact_until=64),
 }
 SEEDS = (0, 1, 2, 3, 4)
