@@ -21,6 +21,8 @@ from sparsam.engines.whole_sequence import require_first_backward
 BACKWARD_SIZES = ("R", "W", "HP", "RP", "KP", "WP", "GP", "KL")  # what each kernel is compiled for
 FORWARD_SIZES = (*BACKWARD_SIZES, "K", "SIZE", "ACCESSES", "KLP", "CP", "CHANGED")
 PRODUCT, SEARCH, WARPS = 32, 128, 8  # rows of a matrix and of the memory looked at together; warps of a program
+SEARCH_LINKED, LINKED = 64, 4  # of the memory with links; rows of P changed together, per warp. More do not fit the
+# registers, and the code not its cache.
 
 
 @dataclass
@@ -137,8 +139,8 @@ class Sequence(torch.autograd.Function):
             **size.constants(FORWARD_SIZES),
             SIMILARITY=call.model.similarity,
             PRODUCT=PRODUCT,
-            SEARCH=SEARCH,
-            LINKED=16 * WARPS,
+            SEARCH=SEARCH_LINKED if size.KL else SEARCH,
+            LINKED=LINKED * WARPS,
             num_warps=WARPS,
         )
         y = F.linear(masked_joint(size.unpadded(joint[1:]), call.bypass), w_output, b_output)

@@ -85,26 +85,16 @@ def update_links(
         valid = which < count
         j = tl.load(changed + which, mask=valid, other=-1)
         j_p = tl.sum(tl.where(j[:, None] == p_column[None, :], p_weight[None, :], 0.0), 1)
-        touched = tl.zeros([BLOCK, size], tl.int32)
-        e = 0
-        while e < KL:  # entry by entry: matrices of all entries at once would not fit the registers
-            link = tl.load(before_columns + row * KL + e, mask=written, other=-1)
-            touched |= (link[None, :] == j[:, None]).to(tl.int32)
-            e += 1
+        asked_j = valid[:, None] & (entry < KL)[None, :]
+        j_column = tl.load(after_columns + j[:, None] * KL + entry[None, :], mask=asked_j, other=-1)
+        j_weight = tl.load(after_weights + j[:, None] * KL + entry[None, :], mask=asked_j, other=0.0)
+        linked = tl.sum((old_column[None, :, :] == j[:, None, None]).to(tl.int32), 2) > 0
         able = written[None, :] & (row[None, :] != j[:, None]) & valid[:, None]
-        touched = ((touched > 0) | (j_p > 0)[:, None]) & able
-        old = tl.zeros([BLOCK, size], tl.float32)
-        j_kept = tl.full([BLOCK, KLP], NOTHING, tl.int64)
-        e = 0
-        while e < KL:
-            j_column = tl.load(after_columns + j * KL + e, mask=valid, other=-1)
-            j_weight = tl.load(after_weights + j * KL + e, mask=valid, other=0.0)
-            same = (j_column[:, None] == row[None, :]) & touched
-            old += tl.where(same, j_weight[:, None], 0.0)
-            stays = (tl.sum(same.to(tl.int32), 1) == 0) & (j_column >= 0)
-            key = _link_key(j_weight, j_column, stays)
-            j_kept = tl.where(entry[None, :] == e, key[:, None], j_kept)
-            e += 1
+        touched = (linked | (j_p > 0)[:, None]) & able
+        same = (j_column[:, None, :] == row[None, :, None]) & touched[:, :, None]
+        old = tl.sum(tl.where(same, j_weight[:, None, :], 0.0), 2)
+        stays = (tl.sum(same.to(tl.int32), 1) == 0) & (j_column >= 0)
+        j_kept = _link_key(j_weight, j_column, stays)
         row_there = tl.broadcast_to(row[None, :], [BLOCK, size])
         j_new = _link_key(decay[None, :] * old + weight[None, :] * j_p[:, None], row_there, touched)
         _keep(after_columns, after_weights, j, largest_of_two(j_new, j_kept, KL, KLP), KL, KLP, valid)
