@@ -34,10 +34,8 @@ from sparsam.recipes.figure2 import MODELS, OPTIMIZER, TASKS
 INDEXES: dict[str, indexes.Index] = {
     "linear": sparsam.Linear(),
     "lsh": sparsam.LSH(),
-    "lsh-64": sparsam.LSH(checks=64),
     "kdtree": sparsam.KDForest(),
     "kdtree-64": sparsam.KDForest(checks=64),
-    "kdtree-128": sparsam.KDForest(checks=128),
     "auto": sparsam.Auto(exact_until=64),
 }
 SEEDS = (0, 1, 2, 3, 4)
@@ -143,24 +141,58 @@ def table_row(run: dict[str, Any]) -> str:
     )
 
 
+SUMMARY_HEADER = """\
+| task | index | seeds | solved | minibatches | bits wrong, mean (all seeds) | same weights, exact search | \
+recall of K (first), early | late | ms per minibatch |
+|---|---|---|---|---|---|---|---|---|---|"""
+
+
+def summary_rows(runs: list[dict[str, Any]]) -> list[str]:
+    """One line for each task and index, over its seeds."""
+    lines = []
+    for name in MOST:
+        for index in INDEXES:
+            some = sorted((r for r in runs if (r["task"], r["index"]) == (name, index)), key=lambda r: r["seed"])
+            if not some:
+                continue
+
+            def mean(key: str, part: int | None = None, some: list[dict[str, Any]] = some) -> float:
+                return sum(r[key] if part is None else r[key][part] for r in some) / len(some)
+
+            steps = sorted(r["minibatches"] for r in some)
+            errors = ", ".join(f"{r['final error']:.3f}" for r in some)
+            early, late = (f"{mean(when, 0):.3f} ({mean(when, 1):.3f})" for when in ("recall early", "recall late"))
+            took = 1000 * sum(r["seconds"] for r in some) / sum(steps)
+            solved = sum(r["solved"] for r in some)
+            lines.append(
+                f"| {name} | {index} | {len(some)} | {solved} | {steps[0]:,} to {steps[-1]:,} | "
+                f"{mean('final error'):.3f} ({errors}) | {mean('final error with exact search'):.3f} | "
+                f"{early} | {late} | {took:.0f} |"
+            )
+    return lines
+
+
 def plot(runs: list[dict[str, Any]], path: Path) -> None:
-    """Error over minibatches, one panel a task, one line a run."""
+    """Error over minibatches: a row a task, a column an index, a line a seed, and exact search in grey behind them."""
     from sparsam.plots.canvas import COLOURS, new_figure, save
 
-    figure, axes = new_figure(11, 3.8, columns=len(MOST))
-    for axis, name in zip(axes[0], MOST):
-        for colour, index in zip(COLOURS, INDEXES):
-            for i, run in enumerate(r for r in runs if (r["task"], r["index"]) == (name, index)):
-                steps = [EVERY * (j + 1) for j in range(len(run["errors"]))]
-                errors = [max(error, SOLVED / 4) for error in run["errors"]]  # zero has no place on a log axis
-                axis.semilogy(steps, errors, "-", color=colour, label=None if i else index, linewidth=1.2)
-                axis.plot(steps[-1], errors[-1], "o", color=colour, markersize=4)
-        axis.set_title(name, fontsize=10)
-        axis.set_xlabel(f"minibatches of {BATCH}")
-        axis.set_ylabel("bits wrong per sequence")
-        if axis.lines:
-            axis.legend(frameon=False)
-        axis.axhline(SOLVED, color="0.6", linewidth=0.8, linestyle=":")
+    shown = [index for index in INDEXES if any(r["index"] == index for r in runs)]
+    figure, axes = new_figure(2.1 * len(shown) + 1, 5.2, rows=len(MOST), columns=len(shown), sharex=True, sharey="row")
+    for row, name in enumerate(MOST):
+        for column, index in enumerate(shown):
+            axis = axes[row, column]
+            for which, colour, width in (("linear", "0.8", 0.8), (index, COLOURS[row], 1.2)):
+                for run in (r for r in runs if (r["task"], r["index"]) == (name, which)):
+                    steps = [EVERY * (j + 1) for j in range(len(run["errors"]))]
+                    errors = [max(error, SOLVED / 4) for error in run["errors"]]  # zero has no place on a log axis
+                    axis.semilogy(steps, errors, "-", color=colour, linewidth=width)
+                    axis.plot(steps[-1], errors[-1], "o", color=colour, markersize=3)
+            axis.axhline(SOLVED, color="0.6", linewidth=0.8, linestyle=":")
+            axis.set_title(f"{name}, {index}", fontsize=9)
+            if row == len(MOST) - 1:
+                axis.set_xlabel(f"minibatches of {BATCH}", fontsize=8)
+            if column == 0:
+                axis.set_ylabel("bits wrong per sequence", fontsize=8)
     save(figure, path)
 
 
@@ -178,6 +210,7 @@ def main(out: str) -> None:
                 runs.append(train(name, index, seed, most))
                 path.write_text(json.dumps({"solved": SOLVED, "runs": runs}, indent=1) + "\n")
                 print(table_row(runs[-1]), flush=True)
+    print("\n".join(["", SUMMARY_HEADER, *summary_rows(runs)]))
     plot(runs, path.with_suffix(".png"))
 
 
