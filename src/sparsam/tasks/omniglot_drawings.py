@@ -63,11 +63,12 @@ class Augmentation:
         angle, scale, shift = changes[:, 0] + quarters * (math.pi / 2), changes[:, 1:3], changes[:, 3:5]
         cos, sin = angle.cos(), angle.sin()
         rotate = torch.stack([torch.stack([cos, sin], -1), torch.stack([-sin, cos], -1)], -2)
-        matrix = rotate / scale.unsqueeze(-1)
-        offset = -(matrix @ (2 * shift).unsqueeze(-1))  # the image spans 2 from edge to edge
+        matrix = turned = rotate / scale.unsqueeze(-1)
         if variety is not None:
             matrix = matrix * torch.stack([variety[0], torch.ones_like(variety[0])], -1).unsqueeze(1)
-        if moments is not None:
+        if moments is None:
+            offset = -(turned @ (2 * shift).unsqueeze(-1))  # the image spans 2 from edge to edge
+        else:
             mean, covariance = moments
             back = inverse(matrix)
             room = _THICKNESS * torch.eye(2, device=matrix.device)
@@ -141,21 +142,29 @@ def strokes(images: Tensor, cells: int = CELLS) -> Tensor:
     histogram of oriented gradients.
     """
     count, side = images.shape[:2]
-    x = F.pad(images[:, :, 2:] - images[:, :, :-2], (1, 1))
-    y = F.pad(images[:, 2:] - images[:, :-2], (0, 0, 1, 1))
-    across, up = x * x, y * y
-    inverse_length = (across + up).add_(1e-8).rsqrt_()
+    x, y = torch.zeros_like(images), torch.zeros_like(images)
+    torch.sub(images[:, :, 2:], images[:, :, :-2], out=x[:, :, 1:-1])
+    torch.sub(images[:, 2:], images[:, :-2], out=y[:, 1:-1])
+    product = x * y
+    across, up = x.square_(), y.square_()
+    factor = (across + up).add_(1e-8).rsqrt_()
+    factor *= factor.sqrt()  # |g|^-3/2
+    # v = |g|^1/2 cos 2a and v / 2 with the sine. The maps of max(0, v)^2 and max(0, -v)^2 are sums and differences of
+    # those of v^2 and v |v|, which are cheaper to take after the averaging.
     maps = images.new_empty(count, DIRECTIONS, side, side)
-    torch.sub(across, up, out=maps[:, 0])  # |g|^2 cos 2a
-    torch.mul(x, y, out=maps[:, 1]).mul_(2)  # |g|^2 sin 2a
-    torch.neg(maps[:, :2], out=maps[:, 2:])
-    maps.mul_((inverse_length * inverse_length.sqrt()).unsqueeze(1)).relu_().square_()
+    torch.mul(across.sub_(up), factor, out=maps[:, 0])
+    torch.mul(product, factor, out=maps[:, 1])
+    torch.abs(maps[:, :2], out=maps[:, 2:]).mul_(maps[:, :2])
+    maps[:, :2].square_()
     place = (2 * torch.arange(side, device=images.device) + 1) / side - 1
     centre = (2 * torch.arange(cells, device=images.device) + 1) / cells - 1
     window = torch.exp(-0.5 * ((centre[:, None] - place) / (_WIDTH * 2 / cells)).square())
     window = window / window.sum(1, keepdim=True)
-    narrow = (maps.view(-1, side) @ window.mT).view(-1, side, cells)
-    return (window @ narrow).add_(1e-4).sqrt_().view(count, -1)
+    low = (window @ maps).view(-1, side)
+    square, signed = (low @ window.mT).view(count, 2, 2, -1).unbind(1)
+    both = torch.cat([square + signed, square - signed], 1)
+    both.mul_(torch.tensor([0.5, 2.0], device=images.device).repeat(2).unsqueeze(-1))
+    return both.add_(1e-4).sqrt_().view(count, -1)
 
 
 @dataclass(frozen=True)
@@ -197,9 +206,7 @@ class Drawings:
             chosen = picked[chunk]
             moments = None if self.moments is None else (self.moments[0][chosen], self.moments[1][chosen])
             kinds = None if variety is None else (variety[0][chunk], variety[1][chunk])
-            source = self.images[chosen].float() / 255
+            source = self.images[chosen].float().mul_(1 / 255)
             shown = Augmentation.warp(source, quarters[chunk], changes[chunk], self.side, moments, kinds)
             shown = strokes(shown) if self.directions else shown.flatten(1)
-            torch.sub(shown, self.mean, out=out[chunk])
-        if self.deviation != 1:
-            out.div_(self.deviation)
+            torch.mul(shown.sub_(self.mean), 1 / self.deviation, out=out[chunk])
