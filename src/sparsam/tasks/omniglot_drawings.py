@@ -17,7 +17,7 @@ DIRECTIONS, CELLS = 4, 8  # of the strokes: number of maps, and their side
 _THICKNESS = 0.01  # added to its variances, so that a single line does not fill the image
 _WIDTH = 0.6  # standard deviation of a cell's window, in cells
 _GPU_CHUNK = 1 << 16
-_CHUNK = 256  # images that are warped at once on a CPU; few enough to stay in the processor's cache
+_CHUNK = 512  # images that are warped at once on a CPU; few enough to stay in the processor's cache
 
 
 class Augmentation:
