@@ -72,6 +72,7 @@ class Learner:
         the numbers have arrived.
         """
         settings = self.config.optimizer
+        norm: float | Tensor
         if isinstance(loss, Tensor):
             norm = self.flat.clip_there(settings.clip)
             # Adam and RMSProp skip the step by themselves where this is 1.
