@@ -33,9 +33,7 @@ def test_reach_their_number(name: str, size: int | None, stated: float, toleranc
 
 
 def test_are_small() -> None:
-    sizes = {file.stem: file.stat().st_size for file in WEIGHTS.glob("*.safetensors")}
-    assert sizes.pop("omniglot-sam") < 1_500_000  # 500 labels in and out
-    assert max(sizes.values()) < 600_000
+    assert all(file.stat().st_size < 600_000 for file in WEIGHTS.glob("*.safetensors"))
 
 
 @pytest.mark.parametrize(
@@ -50,15 +48,3 @@ def test_reach_their_number_on_real_data(name: str, batch_size: int, stated: flo
         pytest.skip("the download is not on this machine (set SPARSAM_DATA)")
     errors = evaluate(model, task, MinibatchSeeds(0), None, batch_size, split="validation")
     assert errors["error_rate"] == pytest.approx(stated, abs=tolerance)
-
-
-def test_reach_their_number_on_new_characters() -> None:
-    """On validation characters, 4 episodes of 100."""
-    try:
-        model, task, _ = load_model(
-            WEIGHTS / "omniglot-sam.safetensors", ["task.settings.evaluation_episodes=4"], memory_size=8192
-        )
-    except MissingData:
-        pytest.skip("the download is not on this machine (set SPARSAM_DATA)")
-    errors = evaluate(model, task, MinibatchSeeds(0), None, 4, split="validation")
-    assert errors["error_rate"] == pytest.approx(0.155, abs=0.02)

@@ -217,6 +217,9 @@ def test_wrong_arguments_are_refused(task):
         {"scale": 0},
         {"exchange": 2},
         {"emphasis": {0: 1}},
+        {"emphasis": {"x": 1}},
+        {"emphasis": {1: float("inf")}},
+        {"emphasis": [3]},
     ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             Babi(SAMPLE, verify=False, **wrong)

@@ -85,12 +85,14 @@ class Exchange:
                         self._place[task, number[word]] = k, m, f
         self._phrase = {(number[first], number[second]): m for m, (first, second) in enumerate(_PHRASES)}
 
-    def permutations(self, tasks: np.ndarray, generator: torch.Generator) -> np.ndarray:
-        """(B, kinds, members): for stories of these tasks, who stands for whom; a kind's absent members stay."""
+    def permutations(self, tasks: np.ndarray, generator: torch.Generator, share: float = 1.0) -> np.ndarray:
+        """(B, kinds, members): for stories of these tasks, who stands for whom; a kind's absent members stay, and so
+        do all of the stories beyond the ``share`` to be changed."""
         sizes = self._sizes[tasks]
         order = torch.rand((*sizes.shape, self._members), generator=generator).numpy()
+        changed = torch.rand(len(tasks), generator=generator).numpy() < share
         member = np.arange(self._members)
-        return np.where(member < sizes[..., None], order, 1 + member).argsort(-1)
+        return np.where((member < sizes[..., None]) & changed[:, None, None], order, 1 + member).argsort(-1)
 
     def apply(self, words: np.ndarray, tasks: np.ndarray, permutations: np.ndarray) -> np.ndarray:
         """(T, B) words, negative where there is none, of stories of ``tasks`` (B,), with the names exchanged."""
