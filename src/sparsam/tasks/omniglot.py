@@ -258,7 +258,7 @@ class Omniglot:
         inputs[1:, :, drawings.width :].scatter_(2, targets[:-1].unsqueeze(-1), self.scale)
         mask = torch.ones(steps, batch_size, dtype=torch.bool, device=device)
         info = {"presentation": number.T.contiguous(), "character": character[element, shown].T, "pool": pool}
-        return _Episodes(inputs, targets, mask, level=size, info=info, answers=slice(0, steps))
+        return Batch(inputs, targets, mask, level=size, info=info, answers=slice(0, steps))
 
     def evaluation_batches(
         self, split: str, batch_size: int, size: int | None = None, episodes: int | None = None
@@ -328,13 +328,6 @@ class Omniglot:
         mean = shown.mean(0)
         deviation = max(float((shown - mean).square().mean().sqrt()), 1e-6)
         return dataclasses.replace(drawings, mean=mean, deviation=deviation)
-
-
-class _Episodes(Batch):
-    """A batch that may have been drawn on the GPU already."""
-
-    def pinned(self) -> Batch:
-        return self if self.inputs.is_cuda else super().pinned()
 
 
 def _random(*shape: int, generator: torch.Generator) -> Tensor:

@@ -52,7 +52,9 @@ class Batch:
         return self.inputs.shape[1]
 
     def pinned(self) -> Batch:
-        """The same batch in memory that a GPU reads by itself."""
+        """The same batch in memory that a GPU reads by itself; one that was drawn there stays."""
+        if self.inputs.is_cuda:
+            return self
         inputs, targets, mask = (value.pin_memory() for value in (self.inputs, self.targets, self.mask))
         return Batch(inputs, targets, mask, self.lengths, self.level, self.info, self.answers)
 
