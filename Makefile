@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-CSRC   := $(wildcard csrc/*) CMakeLists.txt pyproject.toml constraints.txt
+CSRC   := $(wildcard csrc/*/*) csrc/core.cmake CMakeLists.txt pyproject.toml constraints.txt
 
 .PHONY: demo test lint types unit ctest sanitize bench clean setup
 

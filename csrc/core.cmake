@@ -1,10 +1,10 @@
 # The core without Python: sources and flags, shared by the extension and by the C++ tests.
 set(SPARSAM_CSRC ${CMAKE_CURRENT_LIST_DIR})
 set(SPARSAM_CORE_SOURCES
-  ${SPARSAM_CSRC}/dispatch.cpp
-  ${SPARSAM_CSRC}/memory_index.cpp
-  ${SPARSAM_CSRC}/parallel.cpp
-  ${SPARSAM_CSRC}/sequence_baseline.cpp)
+  ${SPARSAM_CSRC}/step/dispatch.cpp
+  ${SPARSAM_CSRC}/index/memory_index.cpp
+  ${SPARSAM_CSRC}/support/parallel.cpp
+  ${SPARSAM_CSRC}/step/sequence_baseline.cpp)
 # -fno-math-errno and -fno-trapping-math change no result; they let square roots and selects become vector code.
 set(SPARSAM_CORE_OPTIONS -O3 -Wall -Wextra -Wno-unknown-pragmas -Wno-psabi -ffp-contract=fast -fno-math-errno
   -fno-trapping-math)
@@ -12,8 +12,8 @@ set(SPARSAM_CORE_DEFINITIONS)
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   list(APPEND SPARSAM_CORE_DEFINITIONS SPARSAM_X86)
-  list(APPEND SPARSAM_CORE_SOURCES ${SPARSAM_CSRC}/sequence_avx2.cpp ${SPARSAM_CSRC}/sequence_avx512.cpp)
-  set_source_files_properties(${SPARSAM_CSRC}/sequence_avx2.cpp PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma")
-  set_source_files_properties(${SPARSAM_CSRC}/sequence_avx512.cpp PROPERTIES COMPILE_OPTIONS
+  list(APPEND SPARSAM_CORE_SOURCES ${SPARSAM_CSRC}/step/sequence_avx2.cpp ${SPARSAM_CSRC}/step/sequence_avx512.cpp)
+  set_source_files_properties(${SPARSAM_CSRC}/step/sequence_avx2.cpp PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma")
+  set_source_files_properties(${SPARSAM_CSRC}/step/sequence_avx512.cpp PROPERTIES COMPILE_OPTIONS
     "-mavx512f;-mavx512dq;-mavx512vl;-mavx512bw;-mfma;-mprefer-vector-width=512")
 endif()

@@ -58,7 +58,7 @@ def test_symbols_exist(path: str) -> None:
 
 def test_a_symbol_that_is_missing_is_noticed() -> None:
     with pytest.raises(AttributeError):
-        resolve("sparsam.reference.ring.no_such_function")
+        resolve("sparsam.engines.reference.ring.no_such_function")
 
 
 @pytest.mark.parametrize("path", FILES)

@@ -3,8 +3,8 @@
 These classes hold settings only. The structures live in the native core (csrc/), which keeps them in step with every
 write; they are never differentiated, and what they propose is always scored exactly.
 
-A further kind of index is one C++ class (csrc/candidate_index.h), a line in `make_index` (csrc/index_kinds.h) and a
-dataclass here whose fields are its settings: `docs/ann.md` tells how.
+A further kind of index is one C++ class (csrc/index/candidate_index.h), a line in `make_index`
+(csrc/index/index_kinds.h) and a dataclass here whose fields are its settings: `docs/ann.md` tells how.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@
 #include <set>
 
 #define SPARSAM_ISA baseline
-#include "ann_overlay.h"
-#include "kd_forest.h"
-#include "lsh.h"
+#include "index/overlay.h"
+#include "index/kd_forest.h"
+#include "index/lsh.h"
 
 using namespace sparsam;
 using namespace sparsam::baseline;

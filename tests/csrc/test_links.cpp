@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "check.h"
-#include "link_update.h"
+#include "memory/link_update.h"
 
 using namespace sparsam;
 

@@ -1,5 +1,5 @@
 // The ring against a plain list, with undo, and the claim that an untouched ring is zero bytes.
-#include "ring.h"
+#include "memory/ring.h"
 
 #include <algorithm>
 #include <random>

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "check.h"
-#include "memory.h"
-#include "row_places.h"
-#include "row_set.h"
+#include "memory/words.h"
+#include "memory/row_places.h"
+#include "memory/row_set.h"
 
 using namespace sparsam;
 

@@ -1,5 +1,5 @@
 // Versions of a memory: any version still referred to comes back bit for bit, in any order of asking.
-#include "timeline.h"
+#include "memory/timeline.h"
 
 #include <cstring>
 #include <map>

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "check.h"
-#include "usage_heap.h"
+#include "memory/usage_heap.h"
 
 using sparsam::UsageHeap;
 using sparsam::UsageJournal;

@@ -22,9 +22,9 @@ def test_native_equals_reference_under_the_same_mask(name):
     x, gradient = torch.randn(7, 3, 4), torch.randn(7, 3, 3)
     mask = bypass_mask(native, x)
     steps = iter(mask)
-    with mock.patch("sparsam.reference.bypass.F.dropout", lambda h, p, training: h * next(steps)):
+    with mock.patch("sparsam.engines.reference.bypass.F.dropout", lambda h, p, training: h * next(steps)):
         expected, _ = reference(x)
-    with mock.patch("sparsam.engines.native_sequence.bypass_mask", lambda model, x: mask):
+    with mock.patch("sparsam.engines.native.sequence.bypass_mask", lambda model, x: mask):
         found, _ = native(x)
     torch.testing.assert_close(found, expected)
     (expected * gradient).sum().backward()

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import sparsam
-from sparsam.engines import cuda
+from sparsam.engines.cuda import engine as cuda
 
 SIZES = dict(input_size=3, output_size=2, hidden_size=6, memory_size=14, word_size=5, num_heads=2, k=2)
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsam.engines.cuda_layout import Layout, power_of_two
+from sparsam.engines.cuda.layout import Layout, power_of_two
 
 layouts = st.builds(
     Layout,

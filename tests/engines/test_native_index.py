@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sparsam
-from sparsam.bench.recall import ReplayedSAM
-from sparsam.engines.native_index import core_settings
+from benchmarks.recall import ReplayedSAM
+from sparsam.engines.native.index import core_settings
 
 _native = pytest.importorskip("sparsam._native")
 

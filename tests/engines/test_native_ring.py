@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsam.engines.core import native
-from sparsam.reference.ring import least_recently_accessed, touch
+from sparsam.engines.native.core import native
+from sparsam.engines.reference.ring import least_recently_accessed, touch
 
 pytestmark = pytest.mark.skipif(native is None, reason="the native engine is not built here")
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import sparsam
 from sparsam import engines
-from sparsam.engines import native_sequence
+from sparsam.engines.native import sequence as native_sequence
 from sparsam.models import sdnc
 
 STATE_TENSORS = ("hidden", "cell", "read", "read_weights")

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import sparsam
-from sparsam.engines import native
-from sparsam.reference.addressing import similarity
+from sparsam.engines.native import engine as native
+from sparsam.engines.reference.addressing import similarity
 
 EVERYWHERE = {"masked": True, "layer_norm": True, "bypass_dropout": 0.5}
 CASES = [(name, option) for name in ("sam", "dnc", "sdnc") for option in EVERYWHERE] + [("dnc", "deallocate")]

@@ -10,8 +10,8 @@ import torch
 
 import sparsam
 from sparsam import engines
+from sparsam.engines.reference import links as links_module
 from sparsam.models import sdnc as module
-from sparsam.reference import links as links_module
 
 from .oracle import Oracle
 

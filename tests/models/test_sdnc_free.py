@@ -10,8 +10,8 @@ import torch
 
 import sparsam
 from sparsam import engines
+from sparsam.engines.reference import free_usage
 from sparsam.models import sdnc as module
-from sparsam.reference import free_usage
 
 from .oracle import Oracle
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -14,10 +16,20 @@ Quick = Annotated[bool, typer.Option("--quick", help="Smaller sizes: a minute in
 Threads = Annotated[int | None, typer.Option(help="Threads. [default: torch's]")]
 
 
+@app.callback()
+def find_benchmarks() -> None:
+    """Benchmarks come with the source tree, not with the wheel."""
+    root = Path(__file__).resolve().parents[3]
+    if (root / "benchmarks" / "__init__.py").exists():
+        sys.path.insert(0, str(root))
+    if importlib.util.find_spec("benchmarks") is None:
+        raise RuntimeError("benchmarks: expected the source tree of sparsam, which has them; a wheel has none")
+
+
 @app.command()
 def speed(out: Out = Path("runs/bench"), quick: Quick = False, threads: Threads = None) -> None:
     """Time per step of SAM, DAM and NTM over the size of the memory, against nn.LSTM (figure 1a)."""
-    from sparsam.bench import speed as bench
+    from benchmarks import speed as bench
 
     _use(threads)
     bench.run(out, quick)
@@ -26,7 +38,7 @@ def speed(out: Out = Path("runs/bench"), quick: Quick = False, threads: Threads 
 @app.command()
 def memory(out: Out = Path("runs/bench"), quick: Quick = False) -> None:
     """Bytes kept for training over the size of the memory (figure 1b)."""
-    from sparsam.bench import memory as bench
+    from benchmarks import memory as bench
 
     bench.run(out, quick)
 
@@ -34,7 +46,7 @@ def memory(out: Out = Path("runs/bench"), quick: Quick = False) -> None:
 @app.command()
 def ann(out: Out = Path("runs/bench"), quick: Quick = False, threads: Threads = None) -> None:
     """Time and recall of SAM with an approximate index over a memory full of words (figure 1a, 'SAM ANN')."""
-    from sparsam.bench import ann as bench
+    from benchmarks import ann as bench
 
     _use(threads)
     bench.run(out, quick)
@@ -43,7 +55,7 @@ def ann(out: Out = Path("runs/bench"), quick: Quick = False, threads: Threads = 
 @app.command()
 def sdnc(out: Out = Path("runs/bench"), quick: Quick = False, threads: Threads = None) -> None:
     """What sparse links cost beside SAM, and SDNC against DNC over the size of the memory (figure S)."""
-    from sparsam.bench import sdnc as bench
+    from benchmarks import sdnc as bench
 
     _use(threads)
     bench.run(out, quick)
@@ -52,7 +64,7 @@ def sdnc(out: Out = Path("runs/bench"), quick: Quick = False, threads: Threads =
 @app.command()
 def gpu(out: Out = Path("runs/bench"), quick: Quick = False) -> None:
     """Time per step of SAM and SDNC on a GPU, against nn.LSTM and the reference there."""
-    from sparsam.bench import gpu as bench
+    from benchmarks import gpu as bench
 
     bench.run(out, quick)
 
@@ -60,7 +72,7 @@ def gpu(out: Out = Path("runs/bench"), quick: Quick = False) -> None:
 @app.command()
 def trainer(out: Out = Path("runs/bench"), quick: Quick = False, threads: Threads = None) -> None:
     """What the training loop adds to the engine's own time."""
-    from sparsam.bench import trainer as bench
+    from benchmarks import trainer as bench
 
     _use(threads)
     bench.run(out, quick)
@@ -69,7 +81,7 @@ def trainer(out: Out = Path("runs/bench"), quick: Quick = False, threads: Thread
 @app.command()
 def data(out: Out = Path("runs/bench"), quick: Quick = False) -> None:
     """Words and images per second through the trainer, and the time spent outside the model."""
-    from sparsam.bench import data as bench
+    from benchmarks import data as bench
 
     bench.run(out, quick)
 

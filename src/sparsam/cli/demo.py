@@ -19,11 +19,11 @@ def demo(
     quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
 ) -> None:
     """Train SAM on associative recall, test it on ten times longer sequences, leave two pictures and a report."""
+    from sparsam.experiments.demo import PAIRS
+    from sparsam.experiments.demo import demo as recipe
     from sparsam.plots.curves import plot_curves
     from sparsam.plots.raster import plot_run_raster
     from sparsam.plots.report import write_report
-    from sparsam.recipes.demo import PAIRS
-    from sparsam.recipes.demo import demo as recipe
     from sparsam.training.evaluate import evaluate
     from sparsam.training.loop import train
     from sparsam.training.saved import load_model

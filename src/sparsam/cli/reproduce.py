@@ -29,9 +29,9 @@ def reproduce(
 
     Start it again after an interruption and it goes on where it was.
     """
-    from sparsam.recipes import recipe
-    from sparsam.recipes.experiment import reproduce as carry_out
-    from sparsam.recipes.experiment import table
+    from sparsam.experiments import recipe
+    from sparsam.experiments.experiment import reproduce as carry_out
+    from sparsam.experiments.experiment import table
 
     function = recipe(figure)
     wanted: dict[str, Any] = {"seeds": seeds, "budget": budget, "steps": steps, "tasks": task, "models": model}

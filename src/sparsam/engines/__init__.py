@@ -9,7 +9,9 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from sparsam.engines import cuda, native, reference
+from sparsam.engines.cuda import engine as cuda
+from sparsam.engines.native import engine as native
+from sparsam.engines.reference import loop as reference
 
 ENGINES: dict[str, ModuleType] = {"reference": reference, "native": native, "cuda": cuda}
 FASTEST_FIRST = ("cuda", "native", "reference")

@@ -1,6 +1,6 @@
 """Bypass dropout where a whole sequence is one node of the graph: a mask over h at every step, drawn before it runs.
 
-`sparsam.reference.bypass` is the same, step by step.
+`sparsam.engines.reference.bypass` is the same, step by step.
 """
 
 from __future__ import annotations

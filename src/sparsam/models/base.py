@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from sparsam import checks, engines
+from sparsam.engines.reference.access import Access, DenseAccess
+from sparsam.engines.reference.bypass import output_input
+from sparsam.engines.reference.controller import lstm_step
+from sparsam.engines.reference.layer_norm import ControllerNorm, normalised_lstm_step
 from sparsam.models.trace import Trace
-from sparsam.reference.access import Access, DenseAccess
-from sparsam.reference.bypass import output_input
-from sparsam.reference.controller import lstm_step
-from sparsam.reference.layer_norm import ControllerNorm, normalised_lstm_step
 from sparsam.state import State
 
 ENGINES = ("auto", "reference", "native", "cuda")

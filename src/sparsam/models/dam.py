@@ -8,12 +8,12 @@ from typing import Any
 from torch import Tensor
 
 from sparsam import checks
+from sparsam.engines.reference.access import READ, WRITE, DenseAccess
+from sparsam.engines.reference.addressing import SIMILARITIES
+from sparsam.engines.reference.dense import dense_content_weights, dense_read, dense_write_weights, erase_rows_and_add
+from sparsam.engines.reference.interface import interface_size, split_interface
+from sparsam.engines.reference.usage import discounted_usage, least_used
 from sparsam.models.base import MemoryModel
-from sparsam.reference.access import READ, WRITE, DenseAccess
-from sparsam.reference.addressing import SIMILARITIES
-from sparsam.reference.dense import dense_content_weights, dense_read, dense_write_weights, erase_rows_and_add
-from sparsam.reference.interface import interface_size, split_interface
-from sparsam.reference.usage import discounted_usage, least_used
 from sparsam.state import State
 
 

@@ -10,14 +10,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from sparsam import checks
+from sparsam.engines.reference.access import READ, WRITE, DenseAccess
+from sparsam.engines.reference.allocation import allocation_weights, dnc_usage, retention
+from sparsam.engines.reference.deallocation import deallocated
+from sparsam.engines.reference.dense import dense_content_weights, dense_read, erase_and_add
+from sparsam.engines.reference.link_step import link_step
+from sparsam.engines.reference.masking import masked_content_weights
+from sparsam.engines.reference.temporal import mix_modes, precedence_weights
 from sparsam.models.base import MemoryModel
-from sparsam.reference.access import READ, WRITE, DenseAccess
-from sparsam.reference.allocation import allocation_weights, dnc_usage, retention
-from sparsam.reference.deallocation import deallocated
-from sparsam.reference.dense import dense_content_weights, dense_read, erase_and_add
-from sparsam.reference.link_step import link_step
-from sparsam.reference.masking import masked_content_weights
-from sparsam.reference.temporal import mix_modes, precedence_weights
 from sparsam.state import State
 
 
@@ -66,12 +66,12 @@ class DNC(MemoryModel):
         num_heads: R read heads.
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto" or "reference".
-        masked: masked content addressing (`sparsam.reference.masking`; Csordas and Schmidhuber 2019). The interface
+        masked: masked content addressing (`reference.masking`; Csordas and Schmidhuber 2019). The interface
             ends with a mask for each read key (R·W) and one for the write key (W), sigmoids.
-        deallocate: what is freed is erased (`sparsam.reference.deallocation`; Csordas and Schmidhuber 2019).
-        layer_norm: layer-normalised controller (`sparsam.reference.layer_norm`; Franke et al. 2018), which adds the
+        deallocate: what is freed is erased (`reference.deallocation`; Csordas and Schmidhuber 2019).
+        layer_norm: layer-normalised controller (`reference.layer_norm`; Franke et al. 2018), which adds the
             parameters `controller_norm`.
-        bypass_dropout: dropout between controller and output layer (`sparsam.reference.bypass`; Franke et al. 2018).
+        bypass_dropout: dropout between controller and output layer (`reference.bypass`; Franke et al. 2018).
     """
 
     name = "dnc"

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from sparsam.engines.reference.access import Access
+from sparsam.engines.reference.controller import lstm_step
 from sparsam.models.base import MemoryModel
-from sparsam.reference.access import Access
-from sparsam.reference.controller import lstm_step
 from sparsam.state import State
 
 

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sparsam import checks
+from sparsam.engines.reference.access import READ, WRITE, DenseAccess
+from sparsam.engines.reference.dense import dense_content_weights, dense_read, erase_and_add
+from sparsam.engines.reference.location import TAPS, interpolate, sharpen, shift
 from sparsam.models.base import MemoryModel
-from sparsam.reference.access import READ, WRITE, DenseAccess
-from sparsam.reference.dense import dense_content_weights, dense_read, erase_and_add
-from sparsam.reference.location import TAPS, interpolate, sharpen, shift
 from sparsam.state import State
 
 BLANK = 1e-6  # every number of a blank memory

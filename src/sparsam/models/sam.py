@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from sparsam import checks, indexes
+from sparsam.engines.reference import free_usage, ring
+from sparsam.engines.reference.access import READ, WRITE, Access
+from sparsam.engines.reference.addressing import SIMILARITIES, content_weights, gather_words, most_similar, weighted_sum
+from sparsam.engines.reference.interface import Interface, interface_size, split_interface
+from sparsam.engines.reference.masking import masked_words
+from sparsam.engines.reference.writing import sparse_write, write_weights
 from sparsam.models.base import MemoryModel
-from sparsam.reference import free_usage, ring
-from sparsam.reference.access import READ, WRITE, Access
-from sparsam.reference.addressing import SIMILARITIES, content_weights, gather_words, most_similar, weighted_sum
-from sparsam.reference.interface import Interface, interface_size, split_interface
-from sparsam.reference.masking import masked_words
-from sparsam.reference.writing import sparse_write, write_weights
 from sparsam.state import State, dense_memory
 
 
@@ -43,11 +43,11 @@ class SAM(MemoryModel):
         delta: a row counts as accessed when its weights exceed this.
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto", "reference", "native" or "cuda".
-        masked: masked content addressing (`sparsam.reference.masking`; Csordas and Schmidhuber 2019). The interface
+        masked: masked content addressing (`reference.masking`; Csordas and Schmidhuber 2019). The interface
             ends with a mask for each head (R·W, a sigmoid).
-        layer_norm: layer-normalised controller (`sparsam.reference.layer_norm`; Franke et al. 2018), which adds the
+        layer_norm: layer-normalised controller (`reference.layer_norm`; Franke et al. 2018), which adds the
             parameters `controller_norm`.
-        bypass_dropout: dropout between controller and output layer (`sparsam.reference.bypass`; Franke et al. 2018).
+        bypass_dropout: dropout between controller and output layer (`reference.bypass`; Franke et al. 2018).
     """
 
     name = "sam"

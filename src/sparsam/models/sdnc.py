@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from sparsam import checks
+from sparsam.engines.reference import free_usage
+from sparsam.engines.reference.addressing import gather_words, weighted_sum
+from sparsam.engines.reference.interface import Interface
+from sparsam.engines.reference.links import averaged_writes, follow_sparse_links, largest_rows, no_links, update_links
+from sparsam.engines.reference.temporal import mix_modes
+from sparsam.engines.reference.usage import least_used
 from sparsam.models.sam import SAM
-from sparsam.reference import free_usage
-from sparsam.reference.addressing import gather_words, weighted_sum
-from sparsam.reference.interface import Interface
-from sparsam.reference.links import averaged_writes, follow_sparse_links, largest_rows, no_links, update_links
-from sparsam.reference.temporal import mix_modes
-from sparsam.reference.usage import least_used
 from sparsam.state import State, dense_memory
 
 ALLOCATIONS = ("ring", "free")
@@ -36,12 +36,12 @@ class SDNCState(State):
 class SDNC(SAM):
     """SAM whose heads can also follow the order in which words were written, backward or forward.
 
-    Writes, ring and usage are SAM's. After the write the links are updated (see `sparsam.reference.links` for every
+    Writes, ring and usage are SAM's. After the write the links are updated (see `reference.links` for every
     rule), and a head reads w^R = pi_b b + pi_c c + pi_f f, of which the K largest entries are kept, not renormalised.
     Rows of the interface: SAM's, then the read modes (3R, head by head backward, content, forward; a softmax).
 
     With `allocation="free"` usage decides which words are written anew instead of the ring (see
-    `sparsam.reference.free_usage`), as in the DNC: a step frees u(i) <- u(i) prod_h (1 - f_h w^R_{t-1,h}(i)), writes
+    `reference.free_usage`), as in the DNC: a step frees u(i) <- u(i) prod_h (1 - f_h w^R_{t-1,h}(i)), writes
     w^W_h = alpha_h (gamma_h w^R_{t-1,h} + (1 - gamma_h) (1 - u(u_h)) 1[u_h]) to the R rows u_h of least usage, and ends
     with u <- u + w - u w. The interface then has the free gates f (R, sigmoid) after the read modes, and `delta` is of
     no account.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from sparsam.reference.access import READ, WRITE, Access
+from sparsam.engines.reference.access import READ, WRITE, Access
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,62 @@
+// The K words most similar to each query among those that an index proposes, scored exactly.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "index/exact_search.h"
+#include "index/memory_index.h"
+
+namespace sparsam::SPARSAM_ISA {
+
+// Room for the candidates of all heads, one per thread.
+struct CandidateRoom {
+  CandidateIndex::Scratch scratch;
+  std::vector<int32_t> rows;
+  std::vector<int32_t> counts;
+};
+
+// As exact_search. The words of one head are on their way from memory while the next head's are looked for.
+template <class T>
+void candidate_search(const Memory<T>& memory, MemoryIndex<T>& index, Similarity kind, const T* queries, const T* norms,
+                      int heads, int k, int32_t* rows, T* scores, std::vector<Best<T>>& best, CandidateRoom& room) {
+  constexpr int L = RowBlock<T>::kRows;
+  const int width = memory.stride();
+  const int most = std::max(index.max_candidates(), k);
+  room.rows.resize(size_t(heads) * most);
+  room.counts.assign(size_t(heads), 0);
+  for (int h = 0; h < heads; ++h) {
+    // Every word scores the same against a zero query, and nothing is similar to one that is not finite.
+    const bool alike = !std::isfinite(norms[h]) || (norms[h] == 0 && kind != Similarity::kEuclidean);
+    int32_t* found = room.rows.data() + size_t(h) * most;
+    if (alike) {
+      room.counts[h] = k;
+      for (int i = 0; i < k; ++i) found[i] = i;
+      continue;
+    }
+    room.counts[h] = index.propose(queries + h * width, norms[h], room.scratch, found);
+    for (int i = 0; i < room.counts[h]; ++i) memory.prefetch(found[i]);
+  }
+  best.clear();
+  for (int h = 0; h < heads; ++h) {
+    best.emplace_back(k, rows + h * k, scores + h * k);
+    const int32_t* found = room.rows.data() + size_t(h) * most;
+    for (int at = 0; at < room.counts[h]; at += L) {
+      const int count = std::min(L, room.counts[h] - at);
+      const Vec<T> score = RowBlock<T>(memory, found + at, count).scores(kind, queries + h * width, norms[h]);
+      uint32_t left = at_least<T>(score, splat(best[h].worst())) & ((1u << count) - 1);
+      for (; left != 0; left &= left - 1) {
+        const int i = std::countr_zero(left);
+        best[h].offer(score[i], found[at + i]);
+      }
+    }
+  }
+  int32_t row = index.first_blank(0);
+  for (int i = 0; i < k && row < memory.rows(); ++i, row = index.first_blank(row + 1))
+    for (int h = 0; h < heads; ++h)
+      if (!best[h].holds(row)) best[h].offer(blank_score(kind, queries + h * width, width), row);
+  for (int h = 0; h < heads; ++h) fill_up(best[h], memory, kind, queries + h * width, norms[h]);
+}
+
+}  // namespace sparsam::SPARSAM_ISA

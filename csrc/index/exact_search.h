@@ -1,0 +1,230 @@
+// The K words most similar to each query, by looking at every word that could be one of them.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "memory/words.h"
+#include "support/parallel.h"
+#include "step/sequence.h"
+#include "support/simd.h"
+
+namespace sparsam::SPARSAM_ISA {
+
+// The best K rows seen so far, best first; ties go to the lowest row.
+template <class T>
+class Best {
+ public:
+  Best(int k, int32_t* rows, T* scores) : k_(k), rows_(rows), scores_(scores) {}
+  T worst() const { return worst_; }  // no lower score is taken
+  void offer(T score, int32_t row) {
+    if (count_ == k_) {
+      if (!before(score, row, k_ - 1)) return;
+    } else {
+      ++count_;
+    }
+    int at = count_ - 1;
+    for (; at > 0 && before(score, row, at - 1); --at) {
+      rows_[at] = rows_[at - 1];
+      scores_[at] = scores_[at - 1];
+    }
+    rows_[at] = row;
+    scores_[at] = score;
+    if (count_ == k_) worst_ = scores_[k_ - 1];
+  }
+  void offer_all(const Best& other) {
+    for (int i = 0; i < other.count_; ++i) offer(other.scores_[i], other.rows_[i]);
+  }
+  bool is_full() const { return count_ == k_; }
+  bool holds(int32_t row) const { return std::find(rows_, rows_ + count_, row) != rows_ + count_; }
+
+ private:
+  bool before(T score, int32_t row, int at) const {
+    return score > scores_[at] || (score == scores_[at] && row < rows_[at]);
+  }
+  int k_, count_ = 0;
+  T worst_ = -std::numeric_limits<T>::infinity();
+  int32_t* rows_;
+  T* scores_;
+};
+
+// Scores a block of rows, as many as a vector has lanes, for one query after the other.
+template <class T>
+class RowBlock {
+ public:
+  static constexpr int kRows = kLanes<T>;
+
+  RowBlock(const Memory<T>& memory, const int32_t* rows, int count) : width_(memory.stride()) {
+    T norms[kRows];
+    for (int i = 0; i < kRows; ++i) {  // a short block repeats its first row
+      const int32_t row = rows[i < count ? i : 0];
+      words_[i] = memory.word(row);
+      norms[i] = memory.norm(row);
+    }
+    norms_ = load(norms);
+  }
+
+  Vec<T> scores(Similarity kind, const T* query, T query_norm) const {
+    Vec<T> partial[kRows] = {};
+    if (kind == Similarity::kEuclidean) {
+      for (int j = 0; j < width_; j += kLanes<T>) {
+        const Vec<T> q = load(query + j);
+#pragma GCC unroll 16
+        for (int i = 0; i < kRows; ++i) {
+          const Vec<T> d = q - load(words_[i] + j);
+          partial[i] += d * d;
+        }
+      }
+      return -sums<T>(partial);
+    }
+    for (int j = 0; j < width_; j += kLanes<T>) {
+      const Vec<T> q = load(query + j);
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) partial[i] += q * load(words_[i] + j);
+    }
+    const Vec<T> products = sums<T>(partial);
+    if (kind == Similarity::kDot) return products;
+    return products / (norms_ * splat(query_norm) + splat<T>(T(kCosineEpsilon)));
+  }
+
+ private:
+  int width_;
+  const T* words_[kRows];
+  Vec<T> norms_;
+};
+
+// A blank word's score, summed as in a block, so that a blank word ties with an erased one.
+template <class T>
+T blank_score(Similarity kind, const T* query, int width) {
+  return kind == Similarity::kEuclidean ? -dot(query, query, width) : T(0);
+}
+
+// When fewer than K rows were offered (scores that are not numbers are never taken): the lowest other rows.
+template <class T>
+void fill_up(Best<T>& best, const Memory<T>& memory, Similarity kind, const T* query, T norm) {
+  for (int32_t row = 0; !best.is_full(); ++row)
+    if (!best.holds(row)) best.offer(RowBlock<T>(memory, &row, 1).scores(kind, query, norm)[0], row);
+}
+
+// The k-th largest lane; minus infinity when there are fewer lanes.
+template <class T>
+T kth_largest(Vec<T> v, int k) {
+  if (k > kLanes<T>) return -std::numeric_limits<T>::infinity();
+  T lane[kLanes<T>];
+  store<T>(lane, v);
+  std::nth_element(lane, lane + k - 1, lane + kLanes<T>, std::greater<T>());
+  return lane[k - 1];
+}
+
+constexpr int kHeadsAtOnce = 4;  // heads whose scores of a stretch are held at a time
+constexpr int kBlocks = 16;      // of rows in a stretch: it is scored first and searched second
+
+// Offers a stretch of rows, at most kBlocks blocks, to every head's best.
+template <class T>
+void consider(const Memory<T>& memory, Similarity kind, const T* queries, const T* norms, int k, const int32_t* some,
+              int count, std::vector<Best<T>>& best) {
+  constexpr int L = RowBlock<T>::kRows;
+  const int width = memory.stride(), heads = int(best.size()), heads_at_once = std::min(heads, kHeadsAtOnce);
+  Vec<T> found[kHeadsAtOnce][kBlocks], most[kHeadsAtOnce];
+  for (int from = 0; from < heads; from += heads_at_once) {
+    const int to = std::min(heads, from + heads_at_once);
+    for (int h = from; h < to; ++h) most[h - from] = splat(-std::numeric_limits<T>::infinity());
+    for (int i = 0; i * L < count; ++i) {
+      const int here = std::min(L, count - i * L);
+      const RowBlock<T> block(memory, some + i * L, here);
+      for (int h = from; h < to; ++h) {
+        found[h - from][i] = block.scores(kind, queries + h * width, norms[h]);
+        if (here == L) most[h - from] = maximum<T>(most[h - from], found[h - from][i]);
+      }
+    }
+    for (int h = from; h < to; ++h) {
+      // At least K rows reach the K-th largest of the lanes' maxima, so what is below need not be looked at.
+      const T bound = std::max(best[h].worst(), kth_largest<T>(most[h - from], k));
+      for (int i = 0; i * L < count; ++i) {
+        const int here = std::min(L, count - i * L);
+        const Vec<T> score = found[h - from][i];
+        uint32_t left = at_least<T>(score, splat(bound)) & ((uint32_t(2) << (here - 1)) - 1);
+        for (; left != 0; left &= left - 1) {
+          const int lane = std::countr_zero(left);
+          best[h].offer(score[lane], some[i * L + lane]);
+        }
+      }
+    }
+  }
+}
+
+// A thread's share of a search.
+template <class T>
+struct SearchPart {
+  std::vector<int32_t> rows;
+  std::vector<T> scores;
+  std::vector<Best<T>> best;
+
+  void begin(int heads, int k) {
+    rows.resize(size_t(heads) * k);
+    scores.resize(size_t(heads) * k);
+    best.clear();
+    for (int h = 0; h < heads; ++h) best.emplace_back(k, rows.data() + h * k, scores.data() + h * k);
+  }
+};
+
+template <class T>
+struct SearchRoom {
+  std::vector<Best<T>> best;
+  std::vector<SearchPart<T>> parts;
+  int threads = 1;  // that may share one search
+};
+
+constexpr int64_t kRowsPerThread = 16384;  // fewer are searched before another thread has begun
+
+// Queries are (R, stride); rows and scores come out as (R, K). Words never written are all zero and alike, so the first
+// K of them by row number stand for all. The result does not depend on the number of threads.
+template <class T>
+void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, const T* norms, int heads, int k,
+                  int32_t* rows, T* scores, SearchRoom<T>& room) {
+  constexpr int kStretch = kBlocks * RowBlock<T>::kRows;
+  const int width = memory.stride();
+  std::vector<Best<T>>& best = room.best;
+  best.clear();
+  for (int h = 0; h < heads; ++h) best.emplace_back(k, rows + h * k, scores + h * k);
+  const std::vector<int32_t>& written = memory.written();
+  const bool every = memory.has_initial();
+  const int64_t total = every ? int64_t(memory.rows()) : int64_t(written.size());
+  auto look = [&](int64_t begin, int64_t end, std::vector<Best<T>>& into) {
+    int32_t some[kStretch];
+    for (int64_t i = begin; i < end; i += kStretch) {
+      const int count = int(std::min<int64_t>(kStretch, end - i));
+      if (every) std::iota(some, some + count, int32_t(i));
+      consider(memory, kind, queries, norms, k, every ? some : written.data() + i, count, into);
+    }
+  };
+  const int parts = int(std::min<int64_t>(room.threads, total / kRowsPerThread));
+  if (parts < 2) {
+    look(0, total, best);
+  } else {
+    const int64_t stretches = (total + kStretch - 1) / kStretch;
+    auto edge = [&](int part) { return std::min(total, stretches * part / parts * kStretch); };
+    room.parts.resize(size_t(parts));
+    run_parallel(parts, [&](int part) {
+      room.parts[part].begin(heads, k);
+      look(edge(part), edge(part + 1), room.parts[part].best);
+    });
+    for (SearchPart<T>& part : room.parts)
+      for (int h = 0; h < heads; ++h) best[h].offer_all(part.best[h]);
+  }
+  if (!every) {
+    int32_t row = memory.first_blank();
+    for (int found = 0; found < k && row < memory.rows(); ++row) {
+      if (memory.is_written(row)) continue;
+      ++found;
+      for (int h = 0; h < heads; ++h) best[h].offer(blank_score(kind, queries + h * width, width), row);
+    }
+  }
+  for (int h = 0; h < heads; ++h) fill_up(best[h], memory, kind, queries + h * width, norms[h]);
+}
+
+}  // namespace sparsam::SPARSAM_ISA

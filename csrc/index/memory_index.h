@@ -1,0 +1,112 @@
+// A memory's approximate index, kept in step with every write.
+//
+// The index holds the words that are not zero. All zero words are alike (as all blank ones are), so the first K rows
+// that are not in the index stand for them, as in exact search.
+//
+// A forward pass tells the index of each write. A backward pass searches nothing, so that taking writes back, or
+// applying them again, only marks rows (Memory::follow), and the next forward pass takes the marked rows in.
+//
+// Episodes that start from the same pre-loaded words share one index of those (kept with the InitialWords), and have
+// an OverlayIndex each.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "index/candidate_index.h"
+#include "index/index_settings.h"
+#include "memory/words.h"
+#include "memory/row_set.h"
+
+namespace sparsam {
+
+// The words of a memory as the similarity sees them: of unit length for cosine, as they stand otherwise.
+template <class T, class Words>  // Words: a Memory or InitialWords
+class SeenWords final : public WordSource {
+ public:
+  SeenWords(const Words& words, int32_t width, bool unit) : words_(words), width_(width), unit_(unit) {}
+  void fetch(int32_t row, float* out) const override {
+    const T *word = words_.word(row), norm = words_.norm(row);
+    // A rebuild may ask for a word that was erased a moment ago and is about to leave the index.
+    const T scale = !unit_ ? T(1) : norm > 0 ? T(1) / norm : T(0);
+    for (int32_t j = 0; j < width_; ++j) out[j] = static_cast<float>(word[j] * scale);
+  }
+
+ private:
+  const Words& words_;
+  int32_t width_;
+  bool unit_;
+};
+
+// The index of a pre-loaded memory.
+struct IndexedBase {
+  IndexSettings settings;
+  bool unit;
+  std::shared_ptr<const CandidateIndex> index;
+  RowSet present;  // rows in the index
+};
+
+template <class T>
+class MemoryIndex {
+ public:
+  // `unit`: words are compared by direction alone.
+  MemoryIndex(Memory<T>& memory, const IndexSettings& settings, bool unit);
+  ~MemoryIndex();
+  MemoryIndex(const MemoryIndex&) = delete;
+  MemoryIndex& operator=(const MemoryIndex&) = delete;
+
+  bool is(const IndexSettings& settings, bool unit) const { return settings_ == settings && unit_ == unit; }
+
+  // Before a forward pass: build the index, or take in the rows that were taken back or applied again.
+  void prepare(int threads);
+  // After a step's writes: these rows have new words and norms.
+  void wrote(const int32_t* rows, int count);
+
+  // Is there little enough to look at that exact search is called for? Then nothing below may be asked.
+  bool is_exact() const { return index_ == nullptr; }
+  int32_t max_candidates() const { return index_->max_candidates(); }
+  // Rows that may be among the most similar ones to a query that is finite and not zero.
+  int32_t propose(const T* query, T norm, CandidateIndex::Scratch& scratch, int32_t* out);
+  // The first row from `from` on whose word is zero.
+  int32_t first_blank(int32_t from) const { return present_->first_absent(from); }
+
+  const CandidateIndex* index() const { return index_.get(); }
+
+ private:
+  bool wants_exact() const;
+  void build(int threads);
+  void take_in(int32_t row);
+  void discard();
+  bool is_finite(int32_t row) const;
+  std::shared_ptr<const IndexedBase> base_of(const InitialWords<T>& initial, int threads) const;
+
+  Memory<T>& memory_;
+  const IndexSettings settings_;
+  const bool unit_;
+  SeenWords<T, Memory<T>> words_;
+  std::unique_ptr<CandidateIndex> index_;  // null while search is exact
+  std::optional<RowSet> present_;          // rows in the index
+  std::vector<float> word_;
+};
+
+// Gives a memory the index that a forward pass asks for, ready to use; none for null settings.
+template <class T>
+void use_index(std::unique_ptr<MemoryIndex<T>>& index, Memory<T>& memory, const IndexSettings* settings, bool unit,
+               int threads) {
+  if (settings == nullptr) {
+    index.reset();
+    return;
+  }
+  if (index == nullptr || !index->is(*settings, unit))
+    index = std::make_unique<MemoryIndex<T>>(memory, *settings, unit);
+  index->prepare(threads);
+}
+
+extern template class MemoryIndex<float>;
+extern template class MemoryIndex<double>;
+
+}  // namespace sparsam

@@ -1,0 +1,169 @@
+// How used the words of one batch element are (Graves 2016), with the least used ones at hand: the scalable allocation
+// that section D calls possible 'by using a heap'. Nothing takes time in proportion to N.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "support/lazy_array.h"
+#include "support/recycled.h"
+#include "memory/row_set.h"
+
+namespace sparsam {
+
+// Rows of usage above 0 are in a binary heap ordered by (usage, row), each with its place in a lazily zeroed array. All
+// other rows have usage 0 and cost nothing; the first of them by number are found through the set of those in the heap.
+template <class T>
+class UsageHeap {
+ public:
+  struct Entry {
+    T usage;
+    int32_t row;
+    bool operator<(const Entry& other) const {
+      return usage < other.usage || (usage == other.usage && row < other.row);
+    }
+  };
+  static constexpr T kNoUsage = 16 * std::numeric_limits<T>::min();  // what is no more than this is 0
+
+  explicit UsageHeap(int32_t rows) : rows_(rows), places_(size_t(rows)), used_(rows) {}
+  UsageHeap(const UsageHeap&) = delete;
+  UsageHeap& operator=(const UsageHeap&) = delete;
+  ~UsageHeap() {  // an episode that used little leaves its arrays to the next, blank again
+    const size_t touched = heap_.capacity() * sizeof(Entry);
+    if (touched > ZeroedPool::kMostTouched) return;
+    for (const Entry& entry : heap_) {
+      places_[entry.row] = 0;
+      used_.erase(entry.row);
+    }
+    places_.recycle(touched);
+    used_.recycle(touched);
+  }
+
+  int32_t rows() const { return rows_; }
+  T usage(int32_t row) const { return places_[row] == 0 ? T(0) : heap_[places_[row] - 1].usage; }
+  const std::vector<Entry>& entries() const { return heap_; }  // of the rows of usage above 0, in no order to rely on
+
+  // The usage that is kept of a number.
+  static T kept(T usage) { return usage > kNoUsage ? std::min(usage, T(1)) : T(0); }
+
+  // O(log of the rows in the heap).
+  void set(int32_t row, T usage) {
+    const int32_t place = places_[row] - 1;
+    if (usage == 0) {
+      if (place >= 0) remove(place);
+    } else if (place < 0) {
+      heap_.push_back({usage, row});
+      used_.insert(row);
+      rise(int32_t(heap_.size()) - 1, {usage, row});
+    } else {
+      settle(place, {usage, row});
+    }
+  }
+
+  // The `count` rows of least usage, at most all there are, least first and ties to the lowest row.
+  void least(int32_t count, int32_t* out) {
+    int32_t found = 0;
+    for (int32_t row = used_.first_absent(0); found < count && row < rows_; row = used_.first_absent(row + 1))
+      out[found++] = row;
+    // Then from the heap, whose next least entry is always below one that was taken.
+    auto later = [this](int32_t a, int32_t b) { return heap_[b] < heap_[a]; };
+    next_.clear();
+    if (found < count) next_.push_back(0);
+    while (found < count) {
+      std::pop_heap(next_.begin(), next_.end(), later);
+      const int32_t place = next_.back();
+      next_.pop_back();
+      out[found++] = heap_[place].row;
+      for (int32_t child = 2 * place + 1; child <= 2 * place + 2 && child < int32_t(heap_.size()); ++child) {
+        next_.push_back(child);
+        std::push_heap(next_.begin(), next_.end(), later);
+      }
+    }
+  }
+
+ private:
+  void put(int32_t place, const Entry& entry) {
+    heap_[place] = entry;
+    places_[entry.row] = place + 1;
+  }
+  void rise(int32_t place, const Entry& entry) {
+    for (; place > 0 && entry < heap_[(place - 1) / 2]; place = (place - 1) / 2) put(place, heap_[(place - 1) / 2]);
+    put(place, entry);
+  }
+  void sink(int32_t place, const Entry& entry) {
+    const int32_t size = int32_t(heap_.size());
+    for (int32_t child = 2 * place + 1; child < size; child = 2 * place + 1) {
+      if (child + 1 < size && heap_[child + 1] < heap_[child]) ++child;
+      if (!(heap_[child] < entry)) break;
+      put(place, heap_[child]);
+      place = child;
+    }
+    put(place, entry);
+  }
+  void settle(int32_t place, const Entry& entry) {
+    if (place > 0 && entry < heap_[(place - 1) / 2])
+      rise(place, entry);
+    else
+      sink(place, entry);
+  }
+  void remove(int32_t place) {
+    const int32_t row = heap_[place].row;
+    const Entry last = heap_.back();
+    heap_.pop_back();
+    if (place < int32_t(heap_.size())) settle(place, last);
+    places_[row] = 0;
+    used_.erase(row);
+  }
+
+  int32_t rows_;
+  std::vector<Entry> heap_;
+  LazyArray<int32_t> places_;  // in the heap, plus 1; 0 for none
+  RowSet used_;                // the rows in the heap
+  std::vector<int32_t> next_;  // places that may hold the next least entry
+};
+
+// Usages as they were before each change of a step. Undoing a step swaps them with those in the heap, so that the same
+// journal then holds what redoing needs. A step changes at most the R K rows that it frees and the R(K+1) it writes.
+template <class T>
+class UsageJournal {
+ public:
+  UsageJournal(int64_t steps, int32_t max_changes)
+      : max_changes_(max_changes),
+        counts_(recycled_array<int32_t>(steps)),
+        rows_(recycled_array<int32_t>(steps * max_changes)),
+        usages_(recycled_array<T>(steps * max_changes)) {}
+
+  static size_t bytes_per_step(int32_t max_changes) {
+    return sizeof(int32_t) + max_changes * (sizeof(int32_t) + sizeof(T));
+  }
+  void begin_step() { counts_[size_++] = 0; }
+  void save(int32_t row, T usage) {
+    const int64_t at = (size_ - 1) * max_changes_ + counts_[size_ - 1]++;
+    rows_[at] = row;
+    usages_[at] = usage;
+  }
+  void undo(UsageHeap<T>& usage, int64_t step) {
+    for (int32_t i = counts_[step]; i-- > 0;) swap(usage, step * max_changes_ + i);
+  }
+  void redo(UsageHeap<T>& usage, int64_t step) {
+    for (int32_t i = 0; i < counts_[step]; ++i) swap(usage, step * max_changes_ + i);
+  }
+
+ private:
+  void swap(UsageHeap<T>& usage, int64_t at) {
+    const T now = usage.usage(rows_[at]);
+    usage.set(rows_[at], usages_[at]);
+    usages_[at] = now;
+  }
+
+  int64_t size_ = 0;
+  int32_t max_changes_;
+  Recycled<int32_t> counts_;
+  Recycled<int32_t> rows_;
+  Recycled<T> usages_;
+};
+
+}  // namespace sparsam

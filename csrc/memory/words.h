@@ -1,0 +1,178 @@
+// The words of one batch element: N rows of W numbers in one buffer that is written in place.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "support/zero_pages.h"
+#include "support/lazy_array.h"
+#include "memory/row_places.h"
+
+namespace sparsam {
+
+// Rows are padded to whole cache lines, with zeros, so that kernels need no tails.
+template <class T>
+constexpr int32_t padded_width(int32_t width) {
+  constexpr int32_t line = 64 / sizeof(T);
+  return (width + line - 1) / line * line;
+}
+
+template <class T>
+T word_norm(const T* word, int32_t width) {
+  T sum = 0;
+  for (int32_t j = 0; j < width; ++j) sum += word[j] * word[j];
+  return std::sqrt(sum);
+}
+
+struct IndexedBase;
+
+// A starting memory given by the user, shared by every episode and batch element that begins from it.
+template <class T>
+struct InitialWords {
+  InitialWords(const T* words, int32_t rows, int32_t width)
+      : rows(rows), width(width), words(size_t(rows) * padded_width<T>(width)), norms(size_t(rows)) {
+    this->words.expect_dense();
+    norms.expect_dense();
+    const int32_t stride = padded_width<T>(width);
+    for (int32_t row = 0; row < rows; ++row) {
+      std::memcpy(&this->words[size_t(row) * stride], words + size_t(row) * width, sizeof(T) * width);
+      norms[row] = word_norm(words + size_t(row) * width, width);
+    }
+  }
+  const T* word(int32_t row) const { return words.data() + size_t(row) * padded_width<T>(width); }
+  const T& norm(int32_t row) const { return norms[row]; }
+  bool equals(const T* others) const {
+    for (int32_t row = 0; row < rows; ++row)
+      if (std::memcmp(word(row), others + size_t(row) * width, sizeof(T) * width) != 0) return false;
+    return true;
+  }
+  int32_t rows, width;
+  ZeroPages<T> words, norms;
+  mutable std::mutex lock;
+  mutable std::vector<std::shared_ptr<const IndexedBase>> indexes;  // over these words, each made when first asked for
+};
+
+// Without a starting memory a row's word lies at its row number. With one, the words that were written lie apart, in
+// the order of their first write, and all others are read where every element of the batch reads them.
+template <class T>
+class Memory {
+ public:
+  Memory(int32_t rows, int32_t width, std::shared_ptr<const InitialWords<T>> initial = nullptr)
+      : rows_(rows),
+        width_(width),
+        stride_(padded_width<T>(width)),
+        initial_(std::move(initial)),
+        words_(size_t(rows) * stride_),
+        norms_(size_t(rows)),
+        marks_(static_cast<size_t>(rows)) {}
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() {  // an episode that wrote little leaves its arrays to the next, blank again
+    const size_t touched = written_.size() * stride_ * sizeof(T);
+    if (touched > ZeroedPool::kMostTouched) return;
+    take_stale();
+    for (size_t i = 0; i < written_.size(); ++i) {
+      const size_t at = initial_ ? i : size_t(written_[i]);
+      std::memset(words_.data() + at * stride_, 0, sizeof(T) * stride_);
+      norms_[at] = 0;
+      marks_[written_[i]] = 0;
+    }
+    words_.recycle(touched);
+    norms_.recycle(touched);
+    marks_.recycle(touched);
+  }
+
+  int32_t rows() const { return rows_; }
+  int32_t width() const { return width_; }
+  int32_t stride() const { return stride_; }
+  const T* word(int32_t row) const {
+    if (initial_ == nullptr) return words_.data() + size_t(row) * stride_;
+    const int32_t place = places_.find(row);
+    return place >= 0 ? words_.data() + size_t(place) * stride_ : initial_->word(row);
+  }
+  const T& norm(int32_t row) const {
+    if (initial_ == nullptr) return norms_[row];
+    const int32_t place = places_.find(row);
+    return place >= 0 ? norms_[place] : initial_->norm(row);
+  }
+  // To be written to: the row is marked as written.
+  T* word(int32_t row) { return const_cast<T*>(std::as_const(*this).word(row)); }
+  T& norm(int32_t row) { return const_cast<T&>(std::as_const(*this).norm(row)); }
+
+  // Ask for a word that is likely to be read soon and was likely not written lately.
+  void prefetch(int32_t row) const {
+    const T* at = initial_ ? initial_->word(row) : words_.data() + size_t(row) * stride_;
+    for (int32_t j = 0; j < stride_; j += 64 / sizeof(T)) __builtin_prefetch(at + j);
+    __builtin_prefetch(initial_ ? &initial_->norm(row) : &norms_[row]);
+  }
+
+  // Rows that an episode has written, in the order of their first write.
+  const std::vector<int32_t>& written() const { return written_; }
+  bool is_written(int32_t row) const { return (marks_[row] & kWritten) != 0; }
+  void mark_written(int32_t row) {
+    if (is_written(row)) return;
+    written_.push_back(row);
+    marks_[row] |= kWritten;
+    if (initial_) {
+      const size_t place = written_.size() - 1;
+      std::memcpy(words_.data() + place * stride_, initial_->word(row), sizeof(T) * stride_);
+      norms_[place] = initial_->norm(row);
+      places_.push(written_);
+    }
+    while (first_blank_ < rows_ && is_written(first_blank_)) ++first_blank_;
+  }
+  // Take the latest marks back until `count` are left.
+  void unmark_to(size_t count) {
+    while (written_.size() > count) {
+      const int32_t row = written_.back();
+      if (initial_) {
+        places_.pop(row);
+        std::memset(words_.data() + (written_.size() - 1) * stride_, 0, sizeof(T) * stride_);
+        norms_[written_.size() - 1] = 0;
+      }
+      written_.pop_back();
+      marks_[row] &= ~kWritten;
+      if (row < first_blank_) first_blank_ = row;
+    }
+  }
+
+  // For an index that follows the memory: the rows that a journal took back or applied again since they were taken.
+  void follow(bool on) {
+    take_stale();
+    followed_ = on;
+  }
+  void note_swapped(int32_t row) {
+    if (!followed_ || (marks_[row] & kStale) != 0) return;
+    marks_[row] |= kStale;
+    stale_.push_back(row);
+  }
+  std::vector<int32_t> take_stale() {
+    for (const int32_t row : stale_) marks_[row] &= ~kStale;
+    return std::exchange(stale_, {});
+  }
+
+  // With a starting memory every row may hold a word; without one, rows never written are all zero and alike.
+  bool has_initial() const { return initial_ != nullptr; }
+  const std::shared_ptr<const InitialWords<T>>& initial() const { return initial_; }
+  int32_t first_blank() const { return first_blank_; }
+
+ private:
+  static constexpr uint8_t kWritten = 1, kStale = 2;
+
+  int32_t rows_, width_, stride_;
+  std::shared_ptr<const InitialWords<T>> initial_;
+  LazyArray<T> words_;
+  LazyArray<T> norms_;
+  LazyArray<uint8_t> marks_;
+  RowPlaces places_;  // of written rows, with a starting memory
+  std::vector<int32_t> written_;
+  int32_t first_blank_ = 0;
+  bool followed_ = false;
+  std::vector<int32_t> stale_;
+};
+
+}  // namespace sparsam

@@ -1,0 +1,75 @@
+// Which instruction set's kernels run: the best that the processor has, or a lower one that SPARSAM_ISA names.
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "step/sequence.h"
+
+namespace sparsam {
+
+#define SPARSAM_DECLARE(isa)                      \
+  namespace isa {                                 \
+  const SequenceKernels<float>& kernels_float();  \
+  const SequenceKernels<double>& kernels_double(); \
+  IndexMaker index_maker();                       \
+  }
+SPARSAM_DECLARE(baseline)
+#ifdef SPARSAM_X86
+SPARSAM_DECLARE(avx2)
+SPARSAM_DECLARE(avx512)
+#endif
+
+namespace {
+
+struct Set {
+  const char* name;
+  bool available;
+  const SequenceKernels<float>* kernels_float;
+  const SequenceKernels<double>* kernels_double;
+  IndexMaker index_maker;
+};
+
+Set choose() {
+  const Set sets[] = {  // best first
+#ifdef SPARSAM_X86
+      {"avx512",
+       __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512bw"),
+       &avx512::kernels_float(), &avx512::kernels_double(), avx512::index_maker()},
+      {"avx2", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"), &avx2::kernels_float(),
+       &avx2::kernels_double(), avx2::index_maker()},
+#endif
+      {"baseline", true, &baseline::kernels_float(), &baseline::kernels_double(), baseline::index_maker()},
+  };
+  const char* wanted = std::getenv("SPARSAM_ISA");
+  for (const Set& set : sets)
+    if (wanted == nullptr || *wanted == 0 ? set.available : std::strcmp(wanted, set.name) == 0) {
+      if (!set.available) throw std::runtime_error(std::string("SPARSAM_ISA: this processor has no ") + set.name);
+      return set;
+    }
+  throw std::runtime_error(std::string("SPARSAM_ISA: expected baseline, avx2 or avx512, got ") + wanted);
+}
+
+const Set& chosen() {
+  static const Set set = choose();
+  return set;
+}
+
+}  // namespace
+
+template <>
+const SequenceKernels<float>& sequence_kernels<float>() {
+  return *chosen().kernels_float;
+}
+template <>
+const SequenceKernels<double>& sequence_kernels<double>() {
+  return *chosen().kernels_double;
+}
+std::unique_ptr<CandidateIndex> make_index(const IndexSettings& settings, int32_t rows, int32_t width,
+                                           const WordSource* source) {
+  return chosen().index_maker(settings, rows, width, source);
+}
+const char* selected_isa() { return chosen().name; }
+
+}  // namespace sparsam

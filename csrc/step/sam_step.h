@@ -1,0 +1,395 @@
+// One step of SAM's memory for one batch element, forward (write, then read) and backward.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "support/aligned.h"
+#include "index/candidate_search.h"
+#include "index/exact_search.h"
+#include "memory/link_gradients.h"
+#include "memory/row_gradients.h"
+#include "step/sequence.h"
+#include "support/simd.h"
+
+namespace sparsam::SPARSAM_ISA {
+
+// The distinct rows that a step touches, with the weights that fall on each. A handful, so a scan finds them.
+template <class T>
+class TouchedRows {
+ public:
+  explicit TouchedRows(int capacity) : rows_(capacity), usage_(capacity) {}
+  void clear() { count_ = 0; }
+  int size() const { return count_; }
+  int32_t row(int i) const { return rows_[i]; }
+  const int32_t* rows() const { return rows_.data(); }
+  const T* weights() const { return usage_.data(); }
+  // Adds a weight; true when the row is new.
+  bool add(int32_t row, T weight) {
+    int at = -1;
+    for (int i = 0; i < count_; ++i) at = rows_[i] == row ? i : at;
+    const bool fresh = at < 0;
+    if (fresh) {
+      at = count_++;
+      rows_[at] = row;
+      usage_[at] = 0;
+    }
+    usage_[at] += weight;
+    return fresh;
+  }
+  // Rows whose weights exceed delta, ascending.
+  int accessed(T delta, int32_t* out) const {
+    int n = 0;
+    for (int i = 0; i < count_; ++i)
+      if (usage_[i] > delta) out[n++] = rows_[i];
+    std::sort(out, out + n);
+    return n;
+  }
+
+ private:
+  std::vector<int32_t> rows_;
+  std::vector<T> usage_;
+  int count_ = 0;
+};
+
+// Pointers into one step of an interface vector: q, a (head by head), beta, alpha, gamma, with links the modes, and with
+// usage the free gates.
+template <class T>
+struct InterfaceView {
+  InterfaceView(T* at, const SamShape& s)
+      : query(at),
+        write_word(at + s.read_width()),
+        strength(at + 2 * s.read_width()),
+        write_gate(strength + s.heads),
+        interpolation(write_gate + s.heads),
+        modes(interpolation + s.heads),
+        free_gates(modes + 3 * s.heads) {}
+  T *query, *write_word, *strength, *write_gate, *interpolation, *modes, *free_gates;
+};
+
+// Pointers into one step of a tape (`SamTape`), for one batch element.
+template <class T>
+struct StepTape {
+  T* interface;
+  const int32_t* previous_rows;  // reads of the step before
+  const T* previous_weights;
+  int32_t* read_rows;
+  T* read_weights;
+  T* scores;
+  int32_t* unused;  // null when nobody asks; likewise the next two without links
+  int32_t* content_rows;
+  T* content_weights;
+  T* room;  // null with the ring
+};
+
+// What a row to write anew takes of alpha (1 - gamma): all of it, with the ring.
+template <class T>
+struct WholeRows {
+  T weight(const InterfaceView<T>& ask, int h) const { return ask.write_gate[h] * (1 - ask.interpolation[h]); }
+  T backward(const InterfaceView<T>&, int, T d) const { return d; }  // of that weight, over alpha (1 - gamma)
+};
+
+// Gradients with respect to a batch element's memory and links, while they are accumulated.
+template <class T>
+struct StateGradients {
+  StateGradients(int32_t rows, int32_t width) : memory(rows, width) {}
+  RowGradientBuffer<T> memory;
+  std::unique_ptr<LinkGradients<T>> links;  // null when they are constants
+};
+
+// Room for one step, reused over a whole sequence.
+template <class T>
+class SamStep {
+ public:
+  explicit SamStep(const SamShape& shape)
+      : s_(shape),
+        stride_(padded_width<T>(shape.width)),
+        touched_(shape.max_touched()),
+        unused_(shape.heads),
+        accessed_(shape.max_touched()),
+        query_(zeroed(shape.heads * stride_)),
+        add_(zeroed(shape.heads * stride_)),
+        read_(zeroed(shape.heads * stride_)),
+        d_query_(zeroed(shape.heads * stride_)),
+        d_add_(zeroed(shape.heads * stride_)),
+        norms_(shape.heads),
+        d_scores_(shape.k) {}
+
+  // So many threads may share a search; the others have nothing to do.
+  void share_search(int threads) { room_.threads = threads; }
+
+  // Steps 2 to 6 of SAM. The interface comes in before its activation and leaves after it; `read` (R, W) comes out.
+  void forward(Timeline<T>& timeline, Journal<T>* journal, const StepTape<T>& tape, T* read) {
+    const InterfaceView<T> ask(tape.interface, s_);
+    begin(timeline, journal, ask, tape);
+    search(timeline, tape.read_rows, tape.scores);
+    weigh(ask, tape.scores, tape.read_weights);
+    gather(timeline.memory, tape.read_rows, tape.read_weights, read);
+    touch(timeline.ring, journal, tape.read_rows, tape.read_weights);
+  }
+
+  // The gradients of `forward` at journal step `step`, which is undone on the way. `d_read` (R, W) and `d_weights`
+  // (R, K, of this step's read weights) come in; `d_weights` leaves as the gradient of the previous read weights and
+  // `interface` as the gradient of its values before activation.
+  void backward(Timeline<T>& timeline, Journal<T>& journal, int64_t step, StateGradients<T>& d_state,
+                const StepTape<T>& tape, const T* d_read, T* d_weights) {
+    const InterfaceView<T> ask(tape.interface, s_);
+    begin_backward(ask, d_read);
+    for (int h = 0; h < s_.heads; ++h) {
+      const int at = h * s_.k;
+      const T d_strength = read_backward(timeline.memory, d_state.memory, h, ask.strength[h], tape.read_rows + at,
+                                         tape.read_weights + at, tape.scores + at, d_weights + at);
+      ask.strength[h] = before_softplus(ask.strength[h], d_strength);
+    }
+    journal.undo_ring(timeline.ring, step);
+    timeline.ring.first(s_.heads, unused_.data());
+    writes_backward(d_state.memory, ask, tape, d_weights, WholeRows<T>{}, [](int32_t) { return T(0); });
+    journal.undo_words(timeline.memory, step);
+    end_backward(ask);
+  }
+
+ protected:
+  // Activates the interface and writes.
+  void begin(Timeline<T>& timeline, Journal<T>* journal, const InterfaceView<T>& ask, const StepTape<T>& tape) {
+    activate(ask);
+    load_words(ask);
+    timeline.ring.first(s_.heads, unused_.data());
+    if (tape.unused) std::copy(unused_.begin(), unused_.end(), tape.unused);
+    if (journal) journal->begin_step(timeline.memory);
+    write(timeline.memory, journal, ask, tape, WholeRows<T>{});
+  }
+
+  void search(Timeline<T>& timeline, int32_t* rows, T* scores) {
+    MemoryIndex<T>* index = timeline.index.get();
+    if (index) index->wrote(touched_.rows(), touched_.size());
+    for (int h = 0; h < s_.heads; ++h) norms_[h] = std::sqrt(dot(query(h), query(h), stride_));
+    if (index == nullptr || index->is_exact())
+      exact_search(timeline.memory, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores, room_);
+    else
+      candidate_search(timeline.memory, *index, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows,
+                       scores, room_.best, candidates_);
+  }
+
+  void begin_backward(const InterfaceView<T>& ask, const T* d_read) {
+    load_words(ask);
+    for (int h = 0; h < s_.heads; ++h) std::memcpy(read_.get() + h * stride_, d_read + h * s_.width, word_bytes());
+    std::memset(d_query_.get(), 0, sizeof(T) * s_.heads * stride_);
+    std::memset(d_add_.get(), 0, sizeof(T) * s_.heads * stride_);
+  }
+
+  // Of all heads' writes; `more(row)` is what else a write weight there gets. `unused_` are the rows erased.
+  template <class Fresh, class More>
+  void writes_backward(RowGradientBuffer<T>& d_memory, const InterfaceView<T>& ask, const StepTape<T>& tape,
+                       T* d_weights, const Fresh& fresh, const More& more) {
+    for (int h = 0; h < s_.heads; ++h)
+      write_backward(d_memory, h, ask, tape.previous_rows + h * s_.k, tape.previous_weights + h * s_.k,
+                     d_weights + h * s_.k, fresh, more);
+    for (const int32_t row : unused_) d_memory.clear_row(row);  // what an erased word held makes no difference
+  }
+
+  void end_backward(const InterfaceView<T>& ask) {
+    for (int h = 0; h < s_.heads; ++h) {
+      std::memcpy(ask.query + h * s_.width, d_query_.get() + h * stride_, word_bytes());
+      std::memcpy(ask.write_word + h * s_.width, d_add_.get() + h * stride_, word_bytes());
+    }
+  }
+
+  // beta = 1 + softplus(x), so d beta / dx = sigmoid(x) = 1 - exp(1 - beta)
+  static T before_softplus(T strength, T d_strength) { return d_strength * -std::expm1(T(1) - strength); }
+
+  static Aligned<T> zeroed(size_t n) {
+    auto a = aligned_array<T>(n);
+    std::memset(a.get(), 0, sizeof(T) * n);
+    return a;
+  }
+  const T* query(int h) const { return query_.get() + h * stride_; }
+  const T* add(int h) const { return add_.get() + h * stride_; }
+  size_t word_bytes() const { return sizeof(T) * s_.width; }
+
+  // beta = 1 + softplus, alpha and gamma = sigmoid
+  void activate(const InterfaceView<T>& ask) const {
+    for (int h = 0; h < s_.heads; ++h) {
+      const T x = ask.strength[h];
+      ask.strength[h] = 1 + std::max(x, T(0)) + std::log1p(std::exp(-std::abs(x)));
+    }
+    for_each_vector<T>(2 * s_.heads, [&](int i, auto n) __attribute__((always_inline)) {
+      store_some<T>(ask.write_gate + i, sigmoid<T>(load_some(ask.write_gate + i, n)), n);
+    });
+  }
+
+  void load_words(const InterfaceView<T>& ask) {
+    for (int h = 0; h < s_.heads; ++h) {
+      std::memcpy(query_.get() + h * stride_, ask.query + h * s_.width, word_bytes());
+      std::memcpy(add_.get() + h * stride_, ask.write_word + h * s_.width, word_bytes());
+    }
+  }
+
+  // eq. lru_write_weights and sparse_write_suppl: every u_h is erased, then M += sum_h w^W_h a_h^T.
+  template <class Fresh>
+  void write(Memory<T>& memory, Journal<T>* journal, const InterfaceView<T>& ask, const StepTape<T>& tape,
+             const Fresh& fresh) {
+    const int32_t* previous_rows = tape.previous_rows;
+    const T* previous_weights = tape.previous_weights;
+    touched_.clear();
+    auto note = [&](int32_t row, T weight) {
+      if (!touched_.add(row, weight)) return;
+      if (journal) journal->save(memory, row);
+      memory.mark_written(row);
+    };
+    for (int h = 0; h < s_.heads; ++h) {
+      const T keep = ask.write_gate[h] * ask.interpolation[h];
+      for (int i = h * s_.k; i < (h + 1) * s_.k; ++i)
+        if (previous_rows[i] >= 0) note(previous_rows[i], keep * previous_weights[i]);
+      note(unused_[h], fresh.weight(ask, h));
+    }
+    for (const int32_t row : unused_) std::memset(memory.word(row), 0, sizeof(T) * stride_);
+    for (int h = 0; h < s_.heads; ++h) {
+      const T keep = ask.write_gate[h] * ask.interpolation[h];
+      for (int i = h * s_.k; i < (h + 1) * s_.k; ++i)
+        if (previous_rows[i] >= 0)
+          add_scaled(memory.word(previous_rows[i]), keep * previous_weights[i], add(h), stride_);
+      add_scaled(memory.word(unused_[h]), fresh.weight(ask, h), add(h), stride_);
+    }
+    for (int i = 0; i < touched_.size(); ++i) {
+      const T* word = memory.word(touched_.row(i));
+      memory.norm(touched_.row(i)) = std::sqrt(dot(word, word, stride_));
+    }
+  }
+
+  // eq. content_based_read over the K rows found
+  void weigh(const InterfaceView<T>& ask, const T* scores, T* weights) const {
+    for (int h = 0; h < s_.heads; ++h) {
+      const T* score = scores + h * s_.k;
+      T* weight = weights + h * s_.k;
+      const T top = *std::max_element(score, score + s_.k);
+      T total = 0;
+      for_each_vector<T>(s_.k, [&](int i, auto n) __attribute__((always_inline)) {
+        const Vec<T> e = exponential<T>((load_some(score + i, n) - splat(top)) * splat(ask.strength[h]));
+        store_some<T>(weight + i, e, n);
+      });
+      for (int i = 0; i < s_.k; ++i) total += weight[i];
+      for (int i = 0; i < s_.k; ++i) weight[i] /= total;
+    }
+  }
+
+  // eq. sparse_read_forward
+  void gather(const Memory<T>& memory, const int32_t* rows, const T* weights, T* read) {
+    for (int h = 0; h < s_.heads; ++h) {
+      T* r = read_.get() + h * stride_;
+      std::memset(r, 0, sizeof(T) * stride_);
+      for (int i = h * s_.k; i < (h + 1) * s_.k; ++i) add_scaled(r, weights[i], memory.word(rows[i]), stride_);
+      std::memcpy(read + h * s_.width, r, word_bytes());
+    }
+  }
+
+  // U^(2): rows whose weights exceed delta go to the back of the ring, in ascending order.
+  void touch(Ring& ring, Journal<T>* journal, const int32_t* rows, const T* weights) {
+    for (int i = 0; i < s_.reads(); ++i) touched_.add(rows[i], weights[i]);
+    const int n = touched_.accessed(T(s_.delta), accessed_.data());
+    for (int i = 0; i < n; ++i) {
+      const int32_t before = ring.move_to_back(accessed_[i]);
+      if (journal) journal->moved(accessed_[i], before);
+    }
+  }
+
+  // Gradients through r_h = sum of weight * word, `d_weights` included, into `d_scores_`; then through the weights.
+  T read_backward(const Memory<T>& memory, RowGradientBuffer<T>& d_memory, int h, T strength, const int32_t* rows,
+                  const T* weights, const T* scores, const T* d_weights) {
+    gather_backward(memory, d_memory, h, rows, weights, d_weights, d_scores_.data());
+    return content_backward(memory, d_memory, h, strength, rows, weights, scores, d_scores_.data());
+  }
+
+  void gather_backward(const Memory<T>& memory, RowGradientBuffer<T>& d_memory, int h, const int32_t* rows,
+                       const T* weights, const T* d_weights, T* out) const {
+    const T* d_read = read_.get() + h * stride_;
+    for (int i = 0; i < s_.k; ++i) {
+      out[i] = d_weights[i] + dot(d_read, memory.word(rows[i]), stride_);
+      add_scaled(d_memory.row(rows[i]), weights[i], d_read, stride_);
+    }
+  }
+
+  // Through the softmax over the K rows found. Returns the gradient of the strength beta.
+  T content_backward(const Memory<T>& memory, RowGradientBuffer<T>& d_memory, int h, T strength, const int32_t* rows,
+                     const T* weights, const T* scores, const T* d_weights) {
+    T mean = 0, d_strength = 0;
+    for (int i = 0; i < s_.k; ++i) mean += weights[i] * d_weights[i];
+    for (int i = 0; i < s_.k; ++i) {
+      const T d_logit = weights[i] * (d_weights[i] - mean);
+      d_strength += d_logit * scores[i];
+      similarity_backward(h, memory.word(rows[i]), memory.norm(rows[i]), scores[i], strength * d_logit,
+                          d_memory.row(rows[i]));
+    }
+    return d_strength;
+  }
+
+  void similarity_backward(int h, const T* word, T word_norm, T score, T d_score, T* d_word) {
+    const T* q = query(h);
+    T* d_q = d_query_.get() + h * stride_;
+    if (s_.similarity == Similarity::kEuclidean) {  // -|q - m|^2
+      for (int j = 0; j < stride_; j += kLanes<T>) {
+        const Vec<T> d = splat<T>(2 * d_score) * (load(q + j) - load(word + j));
+        store<T>(d_q + j, load(d_q + j) - d);
+        store<T>(d_word + j, load(d_word + j) + d);
+      }
+      return;
+    }
+    // dot: the same with scale 1 and no normalising terms. cosine: s = q·m / D, D = |q||m| + eps, gives
+    // ds/dq = (m - s |m|/|q| q) / D and ds/dm = (q - s |q|/|m| m) / D.
+    T scale = d_score, along_q = 0, along_m = 0;
+    if (s_.similarity == Similarity::kCosine) {
+      const T query_norm = std::sqrt(dot(q, q, stride_));
+      scale /= query_norm * word_norm + T(kCosineEpsilon);
+      along_q = query_norm > 0 ? -scale * score * word_norm / query_norm : 0;
+      along_m = word_norm > 0 ? -scale * score * query_norm / word_norm : 0;
+    }
+    for (int j = 0; j < stride_; j += kLanes<T>) {
+      const Vec<T> qj = load(q + j), mj = load(word + j);
+      store<T>(d_q + j, load(d_q + j) + splat(scale) * mj + splat(along_q) * qj);
+      store<T>(d_word + j, load(d_word + j) + splat(scale) * qj + splat(along_m) * mj);
+    }
+  }
+
+  // Gradients of a_h and the gates of head h; `d_weights` (K) leaves as the gradient of the previous read weights.
+  template <class Fresh, class More>
+  void write_backward(RowGradientBuffer<T>& d_memory, int h, const InterfaceView<T>& ask, const int32_t* rows,
+                      const T* weights, T* d_weights, const Fresh& fresh, const More& more) {
+    const T alpha = ask.write_gate[h], gamma = ask.interpolation[h];
+    T* d_add = d_add_.get() + h * stride_;
+    T d_alpha = 0, d_gamma = 0;
+    // The gradient of a write weight is a_h · dM(row); a row whose gradient nobody touched has none.
+    auto through = [&](int32_t row, T weight) -> T {
+      if (!d_memory.touched(row)) return more(row);
+      const T* d_word = d_memory.row(row);
+      add_scaled(d_add, weight, d_word, stride_);
+      return dot(add(h), d_word, stride_) + more(row);
+    };
+    for (int i = 0; i < s_.k; ++i) {
+      if (rows[i] < 0) {
+        d_weights[i] = 0;
+        continue;
+      }
+      const T d = through(rows[i], alpha * gamma * weights[i]);
+      d_alpha += gamma * weights[i] * d;
+      d_gamma += alpha * weights[i] * d;
+      d_weights[i] = alpha * gamma * d;
+    }
+    const T d = fresh.backward(ask, h, through(unused_[h], fresh.weight(ask, h)));
+    d_alpha += (1 - gamma) * d;
+    d_gamma -= alpha * d;
+    ask.write_gate[h] = d_alpha * alpha * (1 - alpha);
+    ask.interpolation[h] = d_gamma * gamma * (1 - gamma);
+  }
+
+  const SamShape s_;
+  const int stride_;
+  TouchedRows<T> touched_;
+  std::vector<int32_t> unused_, accessed_;
+  Aligned<T> query_, add_, read_, d_query_, d_add_;
+  std::vector<T> norms_, d_scores_;
+  SearchRoom<T> room_;
+  CandidateRoom candidates_;
+};
+
+}  // namespace sparsam::SPARSAM_ISA

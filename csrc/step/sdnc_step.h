@@ -1,0 +1,256 @@
+// One step of the SDNC's memory for one batch element: SAM's write, the links, and reads that mix what is found by
+// content with what was written before and after the words read last (section D).
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <vector>
+
+#include "memory/free_allocation.h"
+#include "memory/link_backward.h"
+#include "memory/link_update.h"
+#include "step/sam_step.h"
+
+namespace sparsam::SPARSAM_ISA {
+
+// What a row to write anew takes of alpha (1 - gamma) with usage: as much as it has room for.
+template <class T>
+struct FreeRows {
+  T weight(const InterfaceView<T>& ask, int h) const {
+    return ask.write_gate[h] * (1 - ask.interpolation[h]) * room[h];
+  }
+  T backward(const InterfaceView<T>& ask, int h, T d) const {
+    d_room[h] = ask.write_gate[h] * (1 - ask.interpolation[h]) * d;
+    return room[h] * d;
+  }
+  const T* room;
+  T* d_room;
+};
+
+template <class T>
+class SdncStep : public SamStep<T> {
+ public:
+  explicit SdncStep(const SamShape& shape)
+      : SamStep<T>(shape),
+        allocation_(shape),
+        update_(shape.rows, shape.k_links, shape.max_writes()),
+        slots_(shape.rows),
+        written_weights_(shape.max_writes()),
+        candidates_(shape.k * (1 + 2 * shape.k_links) + 1),
+        candidate_weights_(this->zeroed(shape.k * (1 + 2 * shape.k_links) + kLanes<T>)),
+        d_kept_(shape.k + 1),
+        d_content_(shape.k),
+        d_previous_(shape.reads()),
+        d_written_(shape.max_writes()) {
+    if (shape.link_gradients) links_backward_ = std::make_unique<LinkBackward<T>>(shape.rows, shape.k_links);
+  }
+
+  void forward(Timeline<T>& timeline, Journal<T>* journal, const StepTape<T>& tape, T* read) {
+    const InterfaceView<T> ask(tape.interface, s_);
+    if (s_.free_usage)
+      begin_free(timeline, journal, ask, tape);
+    else
+      this->begin(timeline, journal, ask, tape);
+    average_writes();
+    Links<T>& links = *timeline.links;
+    update_(links, journal ? journal->links() : nullptr, touched_.size(), touched_.rows(), written_weights_.data());
+    this->search(timeline, tape.content_rows, tape.scores);
+    this->weigh(ask, tape.scores, tape.content_weights);
+    for (int h = 0; h < s_.heads; ++h) {
+      softmax(ask.modes + 3 * h);
+      mix(links, h, ask.modes + 3 * h, tape);
+    }
+    this->gather(timeline.memory, tape.read_rows, tape.read_weights, read);
+    if (s_.free_usage)
+      allocation_.fill(*timeline.usage, journal ? journal->usage() : nullptr, touched_.size(), touched_.rows(),
+                       written_weights_.data());
+    else
+      this->touch(timeline.ring, journal, tape.read_rows, tape.read_weights);
+  }
+
+  void backward(Timeline<T>& timeline, Journal<T>& journal, int64_t step, StateGradients<T>& d_state,
+                const StepTape<T>& tape, const T* d_read, T* d_weights) {
+    const InterfaceView<T> ask(tape.interface, s_);
+    Links<T>& links = *timeline.links;
+    this->begin_backward(ask, d_read);
+    for (int h = 0; h < s_.heads; ++h) {
+      const int at = h * s_.k;
+      this->gather_backward(timeline.memory, d_state.memory, h, tape.read_rows + at, tape.read_weights + at,
+                            d_weights + at, d_kept_.data() + 1);
+      mix_backward(links, h, ask.modes + 3 * h, tape, d_state.links.get());
+      const T d_strength =
+          this->content_backward(timeline.memory, d_state.memory, h, ask.strength[h], tape.content_rows + at,
+                                 tape.content_weights + at, tape.scores + at, d_content_.data());
+      ask.strength[h] = this->before_softplus(ask.strength[h], d_strength);
+    }
+    journal.links()->undo(links, step);
+    if (s_.free_usage) {
+      journal.usage()->undo(*timeline.usage, step);
+      std::copy_n(tape.unused, s_.heads, unused_.data());
+      written_backward(links, *journal.links(), step, d_state, ask, tape, d_weights,
+                       FreeRows<T>{tape.room, allocation_.d_room()});
+      allocation_.backward(*timeline.usage, ask.free_gates, tape.previous_rows, tape.previous_weights, unused_.data(),
+                           d_weights);
+    } else {
+      journal.undo_ring(timeline.ring, step);
+      timeline.ring.first(s_.heads, unused_.data());
+      written_backward(links, *journal.links(), step, d_state, ask, tape, d_weights, WholeRows<T>{});
+    }
+    for (int i = 0; i < s_.reads(); ++i) d_weights[i] += d_previous_[i];
+    journal.undo_words(timeline.memory, step);
+    this->end_backward(ask);
+  }
+
+ private:
+  using SamStep<T>::s_;
+  using SamStep<T>::touched_;
+  using SamStep<T>::unused_;
+
+  // As `begin`, the rows found by usage.
+  void begin_free(Timeline<T>& timeline, Journal<T>* journal, const InterfaceView<T>& ask, const StepTape<T>& tape) {
+    this->activate(ask);
+    this->load_words(ask);
+    if (journal) journal->begin_step(timeline.memory);
+    allocation_.allocate(*timeline.usage, journal ? journal->usage() : nullptr, ask.free_gates, tape.previous_rows,
+                         tape.previous_weights, unused_.data(), tape.room);
+    std::copy(unused_.begin(), unused_.end(), tape.unused);
+    this->write(timeline.memory, journal, ask, tape, FreeRows<T>{tape.room, nullptr});
+  }
+
+  // Of the links where they are differentiated, and of the writes. `unused_` are the rows erased.
+  template <class Fresh>
+  void written_backward(const Links<T>& links, const LinkJournal<T>& journal, int64_t step, StateGradients<T>& d_state,
+                        const InterfaceView<T>& ask, const StepTape<T>& tape, T* d_weights, const Fresh& fresh) {
+    if (d_state.links) {
+      collect_writes(ask, tape, fresh);
+      (*links_backward_)(links, journal, step, *d_state.links, touched_.size(), touched_.rows(),
+                         written_weights_.data(), d_written_.data());
+      for (int i = 0; i < touched_.size(); ++i) slots_.set(touched_.row(i), i);
+      this->writes_backward(d_state.memory, ask, tape, d_weights, fresh,
+                            [&](int32_t row) { return d_written_[slots_.find(row)] / s_.heads; });
+      for (int i = 0; i < touched_.size(); ++i) slots_.clear(touched_.row(i));
+    } else {
+      this->writes_backward(d_state.memory, ask, tape, d_weights, fresh, [](int32_t) { return T(0); });
+    }
+  }
+
+  static void softmax(T* x) {
+    const T top = std::max({x[0], x[1], x[2]});
+    T total = 0;
+    for (int m = 0; m < 3; ++m) total += x[m] = std::exp(x[m] - top);
+    for (int m = 0; m < 3; ++m) x[m] /= total;
+  }
+
+  // w: the write weights of this step averaged over the heads
+  void average_writes() {
+    for (int i = 0; i < touched_.size(); ++i) written_weights_[i] = touched_.weights()[i] / s_.heads;
+  }
+
+  // The rows and weights that `write` wrote, again.
+  template <class Fresh>
+  void collect_writes(const InterfaceView<T>& ask, const StepTape<T>& tape, const Fresh& fresh) {
+    touched_.clear();
+    for (int h = 0; h < s_.heads; ++h) {
+      const T keep = ask.write_gate[h] * ask.interpolation[h];
+      for (int i = h * s_.k; i < (h + 1) * s_.k; ++i)
+        if (tape.previous_rows[i] >= 0) touched_.add(tape.previous_rows[i], keep * tape.previous_weights[i]);
+      touched_.add(unused_[h], fresh.weight(ask, h));
+    }
+    average_writes();
+  }
+
+  // w^R = pi_b b + pi_c c + pi_f f with f(i) = sum_j w^R_{t-1}(j) P(j,i) and b(i) = sum_j w^R_{t-1}(j) N(j,i). Of all
+  // rows above 0 and those found by content the K largest are kept.
+  void mix(const Links<T>& links, int h, const T* modes, const StepTape<T>& tape) {
+    const int first = h * s_.k;
+    T* const weights = candidate_weights_.get();
+    // No branch: which rows come again cannot be foreseen. Returns the number of candidates.
+    auto add = [this, weights](int32_t n, int32_t row, T weight) __attribute__((always_inline)) {
+      const int32_t found = slots_.find(row), slot = found < 0 ? n : found;
+      slots_.set(row, slot);
+      candidates_[slot] = row;
+      weights[slot] += weight;
+      return n + (found < 0);
+    };
+    auto follow = [this, &links, add](int32_t n, int64_t id, T weight) __attribute__((always_inline)) {
+      const LinkRow<const T> row = links.row(id);
+      for (int e = 0; e < s_.k_links && row.columns[e] != 0; ++e)
+        n = add(n, row.columns[e] - 1, weight * row.weights[e]);
+      return n;
+    };
+    int32_t n = 0;
+    for (int i = first; i < first + s_.k; ++i)
+      n = add(n, tape.content_rows[i], modes[kContent] * tape.content_weights[i]);  // distinct: the first K candidates
+    for (int i = first; i < first + s_.k; ++i) {
+      const int32_t row = tape.previous_rows[i];
+      if (row < 0) continue;
+      n = follow(n, links.predecessors(row), modes[kBackward] * tape.previous_weights[i]);
+      n = follow(n, links.successors(row), modes[kForward] * tape.previous_weights[i]);
+    }
+    Best<T> best(s_.k, tape.read_rows + first, tape.read_weights + first);
+    for (int i = 0; i < s_.k; ++i) best.offer(weights[i], candidates_[i]);
+    for (int at = s_.k; at < n; at += kLanes<T>) {
+      uint32_t left = at_least<T>(load(weights + at), splat(best.worst()));
+      for (left &= (1u << std::min(kLanes<T>, n - at)) - 1; left != 0; left &= left - 1) {
+        const int i = at + std::countr_zero(left);
+        if (weights[i] > 0) best.offer(weights[i], candidates_[i]);
+      }
+    }
+    for (int i = 0; i < n; ++i) {
+      slots_.clear(candidates_[i]);
+      weights[i] = 0;
+    }
+  }
+
+  // From the gradients of the mixed weights that were kept (`d_kept_`) to those of the content weights
+  // (`d_content_`), of the previous read weights (`d_previous_`), of the modes before their softmax, and of the links.
+  void mix_backward(const Links<T>& links, int h, T* modes, const StepTape<T>& tape, LinkGradients<T>* d_links) {
+    const int first = h * s_.k;
+    T d_modes[3] = {0, 0, 0};
+    for (int i = 0; i < s_.k; ++i) slots_.set(tape.read_rows[first + i], i);
+    for (int i = 0; i < s_.k; ++i) {
+      const T d_kept = d_kept_[slots_.find_plus_1(tape.content_rows[first + i])];
+      d_content_[i] = modes[kContent] * d_kept;
+      d_modes[kContent] += tape.content_weights[first + i] * d_kept;
+    }
+    auto follow = [&](int64_t id, T scale) -> T {
+      const LinkRow<const T> row = links.row(id);
+      T sum = 0;
+      for (int e = 0; e < s_.k_links && row.columns[e] != 0; ++e)  // d_kept_[0] = 0 is for rows that were not kept
+        sum += row.weights[e] * d_kept_[slots_.find_plus_1(row.columns[e] - 1)];
+      for (int e = 0; d_links && e < s_.k_links && row.columns[e] != 0; ++e) {
+        const int32_t at = slots_.find_plus_1(row.columns[e] - 1);
+        if (at > 0) d_links->row(id)[e] += scale * d_kept_[at];
+      }
+      return sum;
+    };
+    for (int i = first; i < first + s_.k; ++i) {
+      const int32_t row = tape.previous_rows[i];
+      d_previous_[i] = 0;
+      if (row < 0) continue;
+      const T weight = tape.previous_weights[i];
+      const T d_backward = follow(links.predecessors(row), modes[kBackward] * weight);
+      const T d_forward = follow(links.successors(row), modes[kForward] * weight);
+      d_previous_[i] = modes[kBackward] * d_backward + modes[kForward] * d_forward;
+      d_modes[kBackward] += weight * d_backward;
+      d_modes[kForward] += weight * d_forward;
+    }
+    for (int i = 0; i < s_.k; ++i) slots_.clear(tape.read_rows[first + i]);
+    T mean = 0;
+    for (int m = 0; m < 3; ++m) mean += modes[m] * d_modes[m];
+    for (int m = 0; m < 3; ++m) modes[m] *= d_modes[m] - mean;
+  }
+
+  static constexpr int kBackward = 0, kContent = 1, kForward = 2;
+  FreeAllocation<T> allocation_;
+  LinkUpdate<T> update_;
+  std::unique_ptr<LinkBackward<T>> links_backward_;
+  RowSlots slots_;
+  std::vector<T> written_weights_;
+  std::vector<int32_t> candidates_;
+  Aligned<T> candidate_weights_;  // zero between heads
+  std::vector<T> d_kept_, d_content_, d_previous_, d_written_;
+};
+
+}  // namespace sparsam::SPARSAM_ISA

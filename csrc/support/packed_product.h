@@ -1,0 +1,123 @@
+// Products of a few rows with a large matrix, C += A B: the shape of a recurrent step. B is packed once per call into
+// panels that the kernel streams through, and each of its vectors is used for up to four rows.
+#pragma once
+
+#include <algorithm>
+
+#include "support/recycled.h"
+#include "support/simd.h"
+
+namespace sparsam::SPARSAM_ISA {
+
+constexpr int kMaxRows = 4;                                          // rows of A per pass
+constexpr int kMaxPanel = SPARSAM_VECTOR_BYTES == 64 ? 6 : 3;        // vectors of B per pass, as registers allow
+
+// B (depth x columns) as panels of whole vectors, panel by panel, each depth by its width.
+template <class T>
+class Packed {
+ public:
+  // Element (k, n) of B is source[k * row_stride + n * column_stride].
+  Packed(const T* source, int depth, int columns, int row_stride, int column_stride)
+      : depth_(depth),
+        columns_(columns),
+        vectors_((columns + kLanes<T> - 1) / kLanes<T>),
+        panels_((vectors_ + kMaxPanel - 1) / kMaxPanel),
+        data_(recycled_array<T>(size_t(depth) * vectors_ * kLanes<T>)) {
+    for (int p = 0; p < panels_; ++p) {
+      const int first = begin(p) * kLanes<T>, width = (begin(p + 1) - begin(p)) * kLanes<T>;
+      T* out = data_.get() + size_t(first) * depth;
+      const int real = std::min(width, columns - first);
+      if (column_stride == 1) {
+        for (int k = 0; k < depth; ++k) std::memcpy(out + k * width, source + k * row_stride + first, sizeof(T) * real);
+      } else {
+        pack_transposed(source + size_t(first) * column_stride, real, row_stride, column_stride, out, width);
+      }
+      if (real < width)
+        for (int k = 0; k < depth; ++k) std::memset(out + k * width + real, 0, sizeof(T) * (width - real));
+    }
+  }
+
+  // c[m][0..columns) += a[m][0..depth) B for each of `rows` rows.
+  void multiply(int rows, const T* const* a, T* const* c) const {
+    for (int p = 0; p < panels_; ++p) {
+      const int first = begin(p), width = begin(p + 1) - first;
+      const T* panel = data_.get() + size_t(first) * kLanes<T> * depth_;
+      const int real = std::min(width * kLanes<T>, columns_ - first * kLanes<T>);
+      for (int m = 0; m < rows; m += kMaxRows)
+        dispatch_rows(std::min(kMaxRows, rows - m), width, panel, a + m, c + m, first * kLanes<T>, real);
+    }
+  }
+
+ private:
+  // out[k * width + n] = source[k * row_stride + n * column_stride], in square tiles where numbers are neighbours in k.
+  void pack_transposed(const T* source, int columns, int row_stride, int column_stride, T* out, int width) const {
+    constexpr int L = kLanes<T>;
+    const int whole_n = row_stride == 1 ? columns / L * L : 0, whole_k = depth_ / L * L;
+    for (int n = 0; n < whole_n; n += L)
+      for (int k = 0; k < whole_k; k += L) {
+        Vec<T> tile[L];
+#pragma GCC unroll 16
+        for (int i = 0; i < L; ++i) tile[i] = load(source + size_t(n + i) * column_stride + k);
+        transpose<T>(tile);
+#pragma GCC unroll 16
+        for (int i = 0; i < L; ++i) store<T>(out + (k + i) * width + n, tile[i]);
+      }
+    for (int n = 0; n < columns; ++n)
+      for (int k = n < whole_n ? whole_k : 0; k < depth_; ++k)
+        out[k * width + n] = source[k * row_stride + size_t(n) * column_stride];
+  }
+
+  int begin(int panel) const { return int(int64_t(vectors_) * panel / panels_); }
+
+  void dispatch_rows(int rows, int width, const T* panel, const T* const* a, T* const* c, int first, int real) const {
+    switch (rows) {
+      case 1: return dispatch_width<1>(width, panel, a, c, first, real);
+      case 2: return dispatch_width<2>(width, panel, a, c, first, real);
+      case 3: return dispatch_width<3>(width, panel, a, c, first, real);
+      default: return dispatch_width<4>(width, panel, a, c, first, real);
+    }
+  }
+  template <int M>
+  void dispatch_width(int width, const T* panel, const T* const* a, T* const* c, int first, int real) const {
+    switch (width) {
+      case 1: return kernel<M, 1>(panel, a, c, first, real);
+      case 2: return kernel<M, 2>(panel, a, c, first, real);
+      case 3: return kernel<M, 3>(panel, a, c, first, real);
+      case 4: return kernel<M, 4>(panel, a, c, first, real);
+      case 5: return kernel<M, 5>(panel, a, c, first, real);
+      default: return kernel<M, 6>(panel, a, c, first, real);
+    }
+  }
+  template <int M, int N>
+  void kernel(const T* panel, const T* const* a, T* const* c, int first, int real) const {
+    constexpr int L = kLanes<T>;
+    Vec<T> sums[M][N] = {};
+    const T* row[M];
+    for (int m = 0; m < M; ++m) row[m] = a[m];
+    for (int k = 0; k < depth_; ++k) {
+      Vec<T> b[N];
+#pragma GCC unroll 6
+      for (int n = 0; n < N; ++n) b[n] = load(panel + (k * N + n) * L);
+#pragma GCC unroll 4
+      for (int m = 0; m < M; ++m) {
+        const Vec<T> x = splat(row[m][k]);
+#pragma GCC unroll 6
+        for (int n = 0; n < N; ++n) sums[m][n] += x * b[n];
+      }
+    }
+    for (int m = 0; m < M; ++m)
+      for (int n = 0; n < N; ++n) {
+        T* out = c[m] + first + n * L;
+        const int left = real - n * L;
+        if (left >= L)
+          store<T>(out, load(out) + sums[m][n]);
+        else if (left > 0)
+          store_some<T>(out, load_some(out, left) + sums[m][n], left);
+      }
+  }
+
+  int depth_, columns_, vectors_, panels_;
+  Recycled<T> data_;
+};
+
+}  // namespace sparsam::SPARSAM_ISA

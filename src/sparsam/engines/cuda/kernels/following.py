@@ -1,0 +1,102 @@
+"""The SDNC's read: along the links from what was read before, mixed with the content read.
+
+w^R = pi_b b + pi_c c + pi_f f with f_h(i) = sum_j w^R_{t-1,h}(j) P(j,i) and b_h(i) = sum_j w^R_{t-1,h}(j) N(j,i); the K
+largest entries are kept. Per head there are KP candidates of the content read and KP KLP of each kind of link.
+"""
+
+import triton
+import triton.language as tl
+
+from sparsam.engines.cuda.kernels.ordering import NOTHING, key_number, key_row, largest, sort_key
+
+
+@triton.jit
+def _linked(columns, weights, row, KL: tl.constexpr, KLP: tl.constexpr):
+    """Columns and weights (RP, KP, KLP) of the links of rows (RP, KP), -1 for none."""
+    entry = tl.arange(0, KLP)[None, None, :]
+    asked = (row >= 0)[:, :, None] & (entry < KL)
+    place = row[:, :, None] * KL + entry
+    return tl.load(columns + place, mask=asked, other=-1), tl.load(weights + place, mask=asked, other=0.0)
+
+
+@triton.jit
+def read_modes(logits, RP: tl.constexpr):
+    """The softmax pi_b, pi_c, pi_f, each (RP); the logits lie RP apart."""
+    head = tl.arange(0, RP)
+    b, c, f = tl.load(logits + head), tl.load(logits + RP + head), tl.load(logits + 2 * RP + head)
+    top = tl.maximum(tl.maximum(b, c), f)
+    b, c, f = tl.exp(b - top), tl.exp(c - top), tl.exp(f - top)
+    total = b + c + f
+    return b / total, c / total, f / total
+
+
+@triton.jit
+def mixed_read(
+    logits,
+    content_row,  # (RP, KP)
+    content_weight,
+    previous_row,
+    previous_weight,
+    before_columns,
+    before_weights,
+    after_columns,
+    after_weights,
+    scratch_rows,  # (RP, CP)
+    scratch_weights,
+    to_before,  # (RP, KP, KP) tape: N(j, i) of the rows i read now and j read before; to_after: P(j, i)
+    to_after,
+    K: tl.constexpr,
+    KL: tl.constexpr,
+    KLP: tl.constexpr,
+    CP: tl.constexpr,
+):
+    """Rows and weights (RP, KP) of the read; what the gradient needs of the links goes to the tape."""
+    RP: tl.constexpr = content_row.shape[0]
+    KP: tl.constexpr = content_row.shape[1]
+    CHUNK: tl.constexpr = 16
+    pi_b, pi_c, pi_f = read_modes(logits, RP)
+    b_column, b_weight = _linked(before_columns, before_weights, previous_row, KL, KLP)
+    f_column, f_weight = _linked(after_columns, after_weights, previous_row, KL, KLP)
+
+    head = tl.arange(0, RP)
+    k = tl.arange(0, KP)
+    at = head[:, None] * CP + k[None, :]
+    tl.store(scratch_rows + at, content_row)
+    tl.store(scratch_weights + at, pi_c[:, None] * content_weight)
+    at = head[:, None, None] * CP + KP + k[None, :, None] * KLP + tl.arange(0, KLP)[None, None, :]
+    tl.store(scratch_rows + at, b_column)
+    tl.store(scratch_weights + at, (pi_b[:, None] * previous_weight)[:, :, None] * b_weight)
+    tl.store(scratch_rows + at + KP * KLP, f_column)
+    tl.store(scratch_weights + at + KP * KLP, (pi_f[:, None] * previous_weight)[:, :, None] * f_weight)
+    tl.debug_barrier()
+
+    candidate = tl.arange(0, CP)
+    full: tl.constexpr = KP + 2 * KP * KLP
+    there = (candidate < full)[None, :] & (head >= 0)[:, None]
+    place = head[:, None] * CP + candidate[None, :]
+    row = tl.load(scratch_rows + place, mask=there, other=-1)
+    total = tl.zeros([RP, CP], tl.float32)
+    begin = 0
+    while begin < full:
+        other = begin + tl.arange(0, CHUNK)
+        other_place = head[:, None] * CP + other[None, :]
+        other_there = (other < full)[None, :] & (head >= 0)[:, None]
+        other_row = tl.load(scratch_rows + other_place, mask=other_there, other=-2)
+        other_weight = tl.load(scratch_weights + other_place, mask=other_there, other=0.0)
+        same = row[:, :, None] == other_row[:, None, :]
+        total += tl.sum(tl.where(same, other_weight[:, None, :], 0.0), 2)
+        begin += CHUNK
+    counts = (row >= 0) & ((total > 0) | (candidate < KP)[None, :])
+    key = largest(tl.where(counts, sort_key(total, row), NOTHING), K, KP)
+    found = key != NOTHING
+    read_row = tl.where(found, key_row(key), -1)
+    weight = tl.where(found, key_number(key), 0.0)
+
+    # (RP, read now, read before, KLP)
+    at = head[:, None, None] * (KP * KP) + k[None, :, None] * KP + k[None, None, :]
+    wanted = found[:, :, None, None]
+    same = (b_column[:, None, :, :] == read_row[:, :, None, None]) & wanted
+    tl.store(to_before + at, tl.sum(tl.where(same, b_weight[:, None, :, :], 0.0), 3))
+    same = (f_column[:, None, :, :] == read_row[:, :, None, None]) & wanted
+    tl.store(to_after + at, tl.sum(tl.where(same, f_weight[:, None, :, :], 0.0), 3))
+    return read_row, weight

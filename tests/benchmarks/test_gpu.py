@@ -1,0 +1,28 @@
+"""The benchmark of the GPU engine, measured here on the engine that every machine has."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from benchmarks import gpu
+
+SMALL = dict(input_size=4, output_size=3, hidden_size=6, memory_size=32, word_size=8, num_heads=2, k=2)
+
+
+def test_every_candidate_is_timed():
+    times = gpu.measure("cpu", "native", 2, 0.01, **SMALL)
+    assert set(times) == {"nn.LSTM", "sam", "sam reference", "sdnc", "sdnc reference"}
+    assert all(spent > 0 for spent in times.values())
+
+
+def test_an_engine_that_differs_is_not_timed(monkeypatch):
+    monkeypatch.setattr(gpu, "TOLERANCE", -1.0)
+    with pytest.raises(RuntimeError, match="differs from the reference"):
+        gpu.measure("cpu", "native", 2, 0.01, **SMALL)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_it_says_that_it_needs_a_gpu(tmp_path):
+    with pytest.raises(RuntimeError, match="needs a GPU"):
+        gpu.run(tmp_path)
