@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparsam.engines.reference.access import READ
 from sparsam.engines.reference.addressing import most_similar
-from sparsam.models.sam import SAM
+from sparsam.models import SAM
+from sparsam.trace import READ
 
 
 class ReplayedSAM(SAM):
