@@ -186,7 +186,7 @@ def test_a_loaded_memory_is_indexed_once():
     memory = torch.randn(200, 8, dtype=torch.float64)
     x = torch.randn(2, 4, 3, dtype=torch.float64)
     states = [model.initial_state(4, memory) for _ in range(2)]
-    bases = {id(base): base for state in states for base in state.memory.bases}
+    bases = {id(base): base for state in states for base in state.memory.origins}
     assert len(bases) == 1
     (base,) = bases.values()
     for state in states * 2:

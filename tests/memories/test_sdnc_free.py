@@ -71,7 +71,11 @@ def full(model, row: int, usage: float = 1.0):
         saved = memory.__getstate__()
         rows, words = torch.arange(size), torch.zeros(size, model.word_size, dtype=torch.float64)
         full_rows = torch.full((size,), usage, dtype=torch.float64)
-        saved["parts"] = [(rows, words, [], *memory.link_rows(0), rows, full_rows)]
+        ids, columns, weights = memory.link_rows(0)
+        links = {"link_ids": ids, "link_columns": columns, "link_weights": weights}
+        recency = torch.zeros(0, dtype=torch.int32)
+        part = {"rows": rows, "words": words, "recency": recency, **links, "usage_rows": rows, "usage": full_rows}
+        saved["parts"] = [part]
         memory.__setstate__(saved)
     return dataclasses.replace(state, memory=memory, **read)
 

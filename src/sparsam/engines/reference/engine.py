@@ -48,6 +48,14 @@ class ReferenceEngine(Engine):
                 accesses += [access.at(t, active) for access in accessed]
         return Ran(torch.stack(reads), fields, accesses)
 
+    def check(self, memory: Memory, state: Any) -> None:
+        super().check(memory, state)
+        rows = getattr(state, "read_rows", None)
+        if rows is not None and rows.device.type == "cpu":  # elsewhere looking at them would wait for the device
+            least, most = (int(bound) for bound in rows.aminmax())
+            if least < -1 or most >= memory.rows:
+                raise ValueError(f"state: expected read_rows in -1..{memory.rows - 1}, got {least}..{most}")
+
     def convert(self, state: State) -> State:
         return converted_state(state, reference_fields)
 
