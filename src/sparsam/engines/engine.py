@@ -38,6 +38,7 @@ class Engine(ABC):
     """Base of all engines."""
 
     name: ClassVar[str]
+    stores: ClassVar[str] = ""  # the engine whose memories it takes, where they are not its own
     rank: ClassVar[int] = 0  # "auto" asks the engine of the highest rank first
     fuses: ClassVar[tuple[str, ...]] = ()  # the cells that it runs inside its own loop
 
@@ -68,7 +69,7 @@ class Engine(ABC):
         """Refuse a state of another engine."""
         for name in ("memory", "links"):
             held = getattr(getattr(state, name, None), "engine", None)
-            if held is not None and held != self.name:
+            if held is not None and held != (self.stores or self.name):
                 raise ValueError(
                     f"state: expected one of engine {self.name!r}, got one of engine {held!r}; "
                     f"convert it with state.to(engine={self.name!r})"
