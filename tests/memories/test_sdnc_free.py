@@ -73,7 +73,7 @@ def full(model, row: int, usage: float = 1.0):
         full_rows = torch.full((size,), usage, dtype=torch.float64)
         ids, columns, weights = memory.link_rows(0)
         links = {"link_ids": ids, "link_columns": columns, "link_weights": weights}
-        recency = torch.zeros(0, dtype=torch.int32)
+        recency = torch.zeros(0, dtype=torch.int64)
         part = {"rows": rows, "words": words, "recency": recency, **links, "usage_rows": rows, "usage": full_rows}
         saved["parts"] = [part]
         memory.__setstate__(saved)

@@ -16,7 +16,7 @@ from sparsam.memories.description import ALLOCATIONS, MOST_ROWS
 PARTS = {
     "rows": (torch.int64, 1),
     "words": (None, 2),
-    "recency": (torch.int32, 1),
+    "recency": (torch.int64, 1),
     "link_ids": (torch.int64, 1),
     "link_columns": (torch.int32, 2),
     "link_weights": (None, 2),
