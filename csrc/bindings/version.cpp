@@ -185,6 +185,26 @@ void bind_version(nb::module_& m, const std::string& suffix) {
                      return self.indexes.size();
                    })
       .def(
+          "words",  // all words, or those of some rows
+          [](const InitialWords<T>& self, nb::handle rows_) {
+            std::vector<int64_t> rows;
+            if (rows_.is_none()) {
+              rows.resize(size_t(self.rows));
+              std::iota(rows.begin(), rows.end(), 0);
+            } else {
+              const In<int64_t> given(rows_, "rows", {kAny});
+              rows.assign(given.data(), given.data() + given.size());
+            }
+            std::vector<T> out;
+            out.reserve(rows.size() * size_t(self.width));
+            for (const int64_t row : rows) {
+              require_within("rows", row, 0, self.rows - 1);
+              out.insert(out.end(), self.word(int32_t(row)), self.word(int32_t(row)) + self.width);
+            }
+            return to_numpy(std::move(out), {rows.size(), size_t(self.width)});
+          },
+          "rows"_a.none() = nb::none())
+      .def(
           "equals",
           [](const InitialWords<T>& self, nb::handle words_) {
             const In<T> words(words_, "words", {kAny, kAny});

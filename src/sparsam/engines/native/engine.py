@@ -151,8 +151,6 @@ class NativeCall(boundary.Call):
         self.sizes, self.cell, self.record = sizes, cell, record
         self.read_rows = state.read_rows
         self.ends = None if ends is None else ends.numpy()
-        # An unmaterialised memory belongs to this call alone: no earlier state can ask for it back.
-        self.keep = any(version is not None for version in state.memory.versions)
         self.versions = state.memory.materialised()
         self.after: list[Any] = []
         self.rows: Tensor | None = None
@@ -174,7 +172,7 @@ class NativeCall(boundary.Call):
             array(inputs.read_weights),
             self.ends,
             self.versions,
-            differentiable or self.keep,
+            differentiable,
             self.record,
             torch.get_num_threads(),
         )

@@ -75,21 +75,14 @@ class NativeMemory:
             raise ValueError(f"state: expected a memory (N, W) = ({rows}, {width}), got {got}")
 
     def materialised(self) -> list[Any]:
-        """A version of its own buffer for every batch element.
+        """A version for every batch element.
 
-        Blank ones are made anew at each call, so a fresh state is reusable. Elements that share a buffer, because a
-        state was expanded or joined with its past, get copies of it here.
+        Blank ones are made anew at each call, so a fresh state is reusable. The core copies what elements share.
         """
-        made, seen, core = [], set[int](), None
-        for version, origin in zip(self.versions, self.origins):
-            if version is None:
-                core = core or self.kind.core()
-                version = getattr(_native, f"Version{self.kind.suffix}").fresh(core, origin)
-            elif version.timeline_id in seen:
-                version = version.copied()
-            seen.add(version.timeline_id)
-            made.append(version)
-        return made
+        if None not in self.versions:
+            return self.versions
+        make, core = getattr(_native, f"Version{self.kind.suffix}").fresh, self.kind.core()
+        return [make(core, origin) if v is None else v for v, origin in zip(self.versions, self.origins)]
 
     def advanced(self, versions: list[Any], graph: Tensor | None) -> NativeMemory:
         """The memory after a call."""
@@ -273,6 +266,14 @@ def fresh_memory(batch: int, kind: Kind, initial: Tensor | None) -> NativeMemory
     return memory
 
 
+def linked_rows(part: dict[str, Tensor], rows: int) -> list[Tensor]:
+    """The rows that have links, and those that links lead to."""
+    if not part:
+        return []
+    ids, columns = part["link_ids"] // 2, part["link_columns"].flatten()
+    return [ids[ids < rows], columns[columns >= 0].long()]
+
+
 def from_dense(dense: DenseMemory, k_links: int, link_parts: list[dict[str, Tensor]]) -> NativeMemory:
     """A native memory with the words, ring and usage of a dense one; `link_parts` holds the links, one per element."""
     words, start = dense.words.detach().cpu(), dense.start.detach().cpu()
@@ -290,8 +291,8 @@ def from_dense(dense: DenseMemory, k_links: int, link_parts: list[dict[str, Tens
     parts: list[dict[str, Tensor] | None] = []
     for b in range(batch):
         changed = (words[b] != start[b]).any(dim=-1)
-        linked = link_parts[b].get("link_ids", torch.zeros(0, dtype=torch.int64)) // 2
-        changed[linked[linked < rows]] = True  # a row with links was written, whatever its word is now
+        for linked in linked_rows(link_parts[b], rows):  # they were written, whatever their words are now
+            changed[linked] = True
         at = changed.nonzero().squeeze(-1)
         order = last_access[b].sort(stable=True).indices
         part = {"rows": at, "words": words[b, at], "recency": order[last_access[b][order] > 0], **link_parts[b]}
