@@ -183,15 +183,16 @@ class Recurrent(nn.Module):
         expected = self.state_shapes()
         for name, want in expected.items():
             value = getattr(state, name)
-            if value is None:
-                raise ValueError(f"state: expected {name} of shape (B, {', '.join(map(str, want))}), got None")
-            if hasattr(value, "shape") and tuple(value.shape[1:]) != want:
+            if not isinstance(value, Tensor) and not hasattr(value, "engine"):
+                shape = ", ".join(["B", *map(str, want)])
+                raise TypeError(f"state: expected {name} of shape ({shape}), got {type(value).__name__}")
+            if (isinstance(value, Tensor) or len(value.shape) > 1) and tuple(value.shape[1:]) != want:
                 raise ValueError(
                     f"state: expected {name} of shape (B, {', '.join(map(str, want))}), got {tuple(value.shape)}"
                 )
+            if value.shape[0] != batch:
+                raise ValueError(f"state: expected {name} of batch size B = {batch}, got {value.shape[0]}")
             if isinstance(value, Tensor):
-                if value.shape[0] != batch:
-                    raise ValueError(f"state: expected {name} of batch size B = {batch}, got {value.shape[0]}")
                 if value.is_floating_point():
                     checks.like_parameter("state", value, like)
                 elif value.dtype != torch.int64:

@@ -368,4 +368,4 @@ def test_state_of_another_k_links_is_refused():
 
 def test_auto_takes_the_native_engine():
     model = sparsam.SDNC(**small(), engine="auto")
-    assert engines.select(model) is engines.ENGINES["native"]
+    assert model.engine_used == "native"

@@ -162,7 +162,8 @@ class NativeCall(boundary.Call):
             if value is not None and value.dtype != dtype:
                 raise TypeError(f"{name}: expected dtype {dtype} like x, got {value.dtype}")
         run = _native.forward32 if dtype == torch.float32 else _native.forward64
-        record = run(
+        record = self._checked(
+            run,
             core_sizes(self.sizes),
             getattr(_native.Cell, "none" if cell is None else cell.name),
             0 if cell is None else cell.hidden,
@@ -196,6 +197,15 @@ class NativeCall(boundary.Call):
             graph,
             links,
         )
+
+    def _checked(self, run: Any, *arguments: Any) -> Any:
+        """Call the core; what it says of the rows read last is said of the state."""
+        try:
+            return run(*arguments)
+        except ValueError as error:
+            if str(error).startswith("rows0"):
+                raise ValueError(f"state: {str(error).replace('rows0', 'read_rows')}") from None
+            raise
 
     def backward(self, inputs: Inputs, gradients: Outputs, needed: Inputs) -> Inputs:
         record, self.tape = self.tape, None

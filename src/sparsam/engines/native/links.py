@@ -28,6 +28,11 @@ class NativeLinks:
     def __init__(self, batch: int, graph: Tensor | None = None) -> None:
         self.batch, self.graph = batch, graph
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the batch alone: the rows are the memory's."""
+        return (self.batch,)
+
     def describe(self) -> str:
         return "native links, in the memory's versions"
 

@@ -58,6 +58,12 @@ class NativeMemory:
     def shape(self) -> tuple[int, int, int]:
         return len(self.versions), self.kind.rows, self.kind.width
 
+    def __getattr__(self, name: str) -> Any:
+        """Sizes, type and allocation are those of the kind."""
+        if name in Kind._fields:
+            return getattr(self.kind, name)
+        raise AttributeError(f"{type(self).__name__} has no {name}")
+
     def describe(self) -> str:
         rows, width = self.kind.rows, self.kind.width
         touched = sum(version is not None for version in self.versions)
