@@ -141,7 +141,7 @@ def test_after_rollback_and_replay_it_answers_as_one_built_afresh(kind, loaded):
         afresh.build(present.numpy())
         sample = present[torch.randperm(len(present))[:200]].tolist() + state.memory_rows(0)[0].tolist()[-200:]
         version = state.memory.versions[0]
-        kept = sum(row in version.candidates(words[row]) for row in sample) / len(sample)
+        kept = sum(row in version.candidates(words[row].numpy()) for row in sample) / len(sample)
         fresh = sum(row in afresh.query(words[row].numpy()) for row in sample) / len(sample)
         assert version.indexed == len(present)
         assert kept >= fresh - 0.03 and kept > 0.9, (kept, fresh)  # measured: 0.97 (kdtree), 0.995 (lsh)

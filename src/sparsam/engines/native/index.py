@@ -31,7 +31,7 @@ def initial_words(initial: Tensor) -> list[Any]:
     same numbers: they are compared, because a tensor can be written past its version counter.
     """
     words = initial.detach().contiguous()
-    parts = [words] if words.dim() == 2 else list(words)
+    parts = [words.numpy()] if words.dim() == 2 else list(words.numpy())
     known = _known.get(initial)
     if known is not None and len(known) == len(parts) and all(k.equals(p) for k, p in zip(known, parts)):
         return known
