@@ -201,6 +201,17 @@ nb::tuple backward(EarlierRecord<T>& record, Array<T> recurrent, Array<T> interf
 }
 
 template <class T>
+StoredShape stored_shape(int32_t rows, int32_t width, const std::shared_ptr<InitialWords<T>>& initial, int32_t k_links,
+                         bool free_usage) {
+  if (rows < 1) throw std::invalid_argument("rows: expected at least 1, got " + std::to_string(rows));
+  if (width < 1 || width > 1 << 20) throw std::invalid_argument("width: expected at least 1, got " + std::to_string(width));
+  if (k_links < 0 || k_links > 1 << 16) throw std::invalid_argument("k_links: expected at least 0");
+  if (initial && (initial->rows != rows || initial->width != width))
+    throw std::invalid_argument("initial: expected words of the memory's shape");
+  return {rows, width, k_links, free_usage};
+}
+
+template <class T>
 typename Version<T>::Pointer earlier_restored(int32_t rows, int32_t width, std::shared_ptr<InitialWords<T>> initial,
                                               Array<int64_t> written, Array<T> words,
                                               const std::vector<int32_t>& recency, int32_t k_links, bool free_usage) {
@@ -208,7 +219,8 @@ typename Version<T>::Pointer earlier_restored(int32_t rows, int32_t width, std::
   saved.rows.assign(written.data(), written.data() + written.size());
   saved.words.assign(words.data(), words.data() + words.size());
   saved.recency.assign(recency.begin(), recency.end());
-  return restored<T>({rows, width, k_links, free_usage}, std::move(initial), saved, sequence_kernels<T>().norm);
+  const StoredShape shape = stored_shape<T>(rows, width, initial, k_links, free_usage);
+  return restored<T>(shape, std::move(initial), saved, sequence_kernels<T>().norm);
 }
 
 template <class T>
@@ -257,7 +269,7 @@ void bind(nb::module_& m, const std::string& suffix) {
       .def_static(
           "fresh",
           [](int32_t rows, int32_t width, std::shared_ptr<InitialWords<T>> initial, int32_t k_links, bool free_usage) {
-            return Version<T>::fresh({rows, width, k_links, free_usage}, std::move(initial));
+            return Version<T>::fresh(stored_shape<T>(rows, width, initial, k_links, free_usage), initial);
           },
           "rows"_a, "width"_a, "initial"_a = nb::none(), "k_links"_a = 0, "free_usage"_a = false)
       .def_static("restored", &earlier_restored<T>, "rows"_a, "width"_a, "initial"_a.none(), "written"_a, "words"_a,

@@ -100,6 +100,8 @@ std::shared_ptr<Record<T>> forward(const MemoryShape& sizes, Cell cell, int64_t 
     require_none(c0_, "c0", (std::string("for Cell.") + traits(cell).name).c_str());
   const In<T> read0(read0_, "read0", {s.batch, s.heads, s.width});
   const In<T> weights0(weights0_, "weights0", {s.batch, s.heads, s.k});
+  for (size_t i = 0; i < weights0.size(); ++i)
+    if (weights0.data()[i] < 0) refuse("weights0", "numbers of at least 0", std::to_string(weights0.data()[i]));
   ForwardCall<T> call{s,
                       x.data(),
                       parameters.weights,

@@ -13,7 +13,6 @@
 #include "memory/shape.h"
 #include "support/lazy_array.h"
 #include "support/recycled.h"
-#include "support/zero_pages.h"
 
 namespace sparsam {
 
@@ -54,7 +53,7 @@ struct InitialWords {
     return true;
   }
   int32_t rows, width;
-  ZeroPages<T> words, norms;
+  LazyArray<T> words, norms;
   mutable std::mutex lock;
   mutable std::vector<std::shared_ptr<const IndexedBase>> indexes;  // over these words, each made when first asked for
 };

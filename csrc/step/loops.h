@@ -96,8 +96,8 @@ void control(const SequenceForward<T>& f, const PackedWeights& packed, const At<
              const int* active) {
   const SequenceShape& s = f.shape;
   if constexpr (CellType::kControls) {
-    const T* from[kMaxRows];
-    T* to[kMaxRows];
+    const T* from[kMaxRows] = {};
+    T* to[kMaxRows] = {};
     for (int i = 0; i < n; ++i) from[i] = at.joint(t, active[i]), to[i] = at.gates(t, active[i]);
     packed.cell.add(n, from, to);
     for (int i = 0; i < n; ++i) {
@@ -180,7 +180,7 @@ void control_backward(const SequenceBackward<T>& f, const PackedWeights& packed,
                       const int* active, T* const* d_joint) {
   const SequenceShape& s = f.shape;
   if constexpr (CellType::kControls) {
-    const T* from[kMaxRows];
+    const T* from[kMaxRows] = {};
     for (int i = 0; i < n; ++i) from[i] = at.interface(t, active[i]);
     packed.interface.multiply(n, from, d_joint);
     for (int i = 0; i < n; ++i) {

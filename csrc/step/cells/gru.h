@@ -41,8 +41,8 @@ class GruCell {
       put_inputs(from_read_, w.w_ih + s.inputs, s.read_width(), s.hidden, w.ih_stride);
     }
     void add(int n, const T* const* joint, T* const* gates) const {
-      const T* from[kMaxRows];
-      T* to[kMaxRows];
+      const T* from[kMaxRows] = {};
+      T* to[kMaxRows] = {};
       for (int i = 0; i < n; ++i) from[i] = joint[i] + hidden_, to[i] = gates[i] + hidden_;
       from_h_.multiply(n, joint, to);
       from_read_.multiply(n, from, gates);
@@ -88,8 +88,8 @@ class GruCell {
       });
     }
     void add(int n, const T* const* gates, T* const* d_joint) const {
-      const T* from[kMaxRows];
-      T* to[kMaxRows];
+      const T* from[kMaxRows] = {};
+      T* to[kMaxRows] = {};
       for (int i = 0; i < n; ++i) from[i] = gates[i] + hidden_, to[i] = d_joint[i] + hidden_;
       to_h_.multiply(n, from, d_joint);
       to_read_.multiply(n, gates, to);

@@ -203,8 +203,9 @@ class NativeCall(boundary.Call):
         try:
             return run(*arguments)
         except ValueError as error:
-            if str(error).startswith("rows0"):
-                raise ValueError(f"state: {str(error).replace('rows0', 'read_rows')}") from None
+            for ours, theirs in (("rows0", "read_rows"), ("weights0", "read_weights")):
+                if str(error).startswith(ours):
+                    raise ValueError(f"state: {str(error).replace(ours, theirs)}") from None
             raise
 
     def backward(self, inputs: Inputs, gradients: Outputs, needed: Inputs) -> Inputs:

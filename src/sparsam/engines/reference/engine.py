@@ -55,6 +55,8 @@ class ReferenceEngine(Engine):
             least, most = (int(bound) for bound in rows.aminmax())
             if least < -1 or most >= memory.rows:
                 raise ValueError(f"state: expected read_rows in -1..{memory.rows - 1}, got {least}..{most}")
+            if bool((state.read_weights < 0).any()):
+                raise ValueError(f"state: expected read_weights of at least 0, got {float(state.read_weights.min())}")
 
     def convert(self, state: State) -> State:
         return converted_state(state, reference_fields)
