@@ -99,7 +99,7 @@ std::shared_ptr<Record<T>> forward(const SamShape& s, Array<T> recurrent, Array<
     result->before[b]->make_current();
     f.timelines.push_back(&result->before[b]->timeline());
     use_index(f.timelines[b]->index, f.timelines[b]->memory, s.index.get(), s.similarity == Similarity::kCosine,
-              threads);
+              threads, s.similarity == Similarity::kEuclidean);
     result->journals.push_back(record ? std::make_shared<Journal<T>>(result->lengths[b], s.max_writes(),
                                                                      s.max_moves(), s.width, s.k_links, s.max_changes())
                                       : nullptr);

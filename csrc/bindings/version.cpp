@@ -182,6 +182,11 @@ void bind_version(nb::module_& m, const std::string& suffix) {
                      const auto& index = version.timeline().index;
                      return index && !index->is_exact() ? index->index()->size() : -1;
                    })
+      .def_prop_ro("index_used",  // what answered last: "linear", "scan", "kdtree" or "lsh"
+                   [](const Version<T>& version) {
+                     const auto& index = version.timeline().index;
+                     return index ? index->used() : std::string("linear");
+                   })
       .def("written_rows", &written_rows<T>)
       .def("recency", [](Version<T>& version) {
         version.make_current();
