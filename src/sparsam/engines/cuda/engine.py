@@ -15,13 +15,16 @@ import torch
 from torch import Tensor
 
 from sparsam import indexes
-from sparsam.engines.bypass import bypass_mask
+from sparsam.engines.bypass import bypass_mask, masked_joint
 from sparsam.engines.cuda.layout import Layout
 from sparsam.engines.cuda.links import SparseLinks, no_sparse_links
+from sparsam.engines.cuda.memory import CudaMemory, fresh_memory, from_dense
+from sparsam.engines.cuda.program import Run
 from sparsam.engines.cuda.sequence import Call, Sequence
+from sparsam.engines.cuda.sizes import Sizes
 from sparsam.engines.reference.access import READ, WRITE, Access
 from sparsam.engines.whole_sequence import parameters
-from sparsam.state import DenseMemory, State, dense_memory
+from sparsam.state import DenseMemory, State
 
 MOST_ACCESSES = 256  # rows of a step that a program compares with each other
 
@@ -51,17 +54,34 @@ def why_not(model: Any) -> str | None:
         return f"it has no allocation={model.allocation!r}"
     if weight.dtype != torch.float32:
         return f"it runs in float32, the parameters are {weight.dtype}"
-    if Layout.of(model).ACCESSES > MOST_ACCESSES:
+    if Layout.of(sizes_of(model), "lstm", model.hidden_size).ACCESSES > MOST_ACCESSES:
         return f"num_heads and k are too large together: it has room for {MOST_ACCESSES} accesses in a step"
     return None
 
 
+def sizes_of(model: Any) -> Sizes:
+    """The description of a model's memory."""
+    return Sizes(
+        model.memory_size,
+        model.word_size,
+        model.num_heads,
+        model.k,
+        model.similarity,
+        model.delta,
+        getattr(model, "k_links", 0),
+        getattr(model, "link_gradients", False),
+        getattr(model, "allocation", "ring"),
+        model.index,
+    )
+
+
 def initial_state(model: Any, batch_size: int, initial_memory: Tensor | None) -> State:
     fields: dict[str, Any] = model.controller_start(batch_size)
-    weight = model.output.weight
-    fields["memory"] = dense_memory(batch_size, model.memory_size, model.word_size, initial_memory, weight)
+    sizes, weight = sizes_of(model), model.output.weight
+    fields["memory"] = fresh_memory(sizes, batch_size, initial_memory, weight)
     if model.name == "sdnc":
-        fields["links"] = no_sparse_links(batch_size, model.memory_size, model.k_links, weight)
+        there = fields["memory"].words.shape[1]
+        fields["links"] = no_sparse_links(batch_size, there, sizes.rows, sizes.k_links, weight)
     return model.state_class(**fields, start=model.state_class(**fields))
 
 
@@ -69,27 +89,16 @@ def initial_state(model: Any, batch_size: int, initial_memory: Tensor | None) ->
 def run(model: Any, x: Tensor, state: Any, lengths: Tensor | None, record: bool) -> tuple[Tensor, State, list[Access]]:
     """Run x (T, B, I) from `state`."""
     memory, links = state.memory, getattr(state, "links", None)
-    if not isinstance(memory, DenseMemory) or not isinstance(links, SparseLinks | None):
+    if isinstance(memory, DenseMemory):
+        memory = from_dense(memory)
+    if not isinstance(memory, CudaMemory) or not isinstance(links, SparseLinks | None):
         raise ValueError("state: expected one of engine 'cuda', got one of another engine")
-    steps, batch, _ = x.shape
-    ends = torch.full((batch,), steps) if lengths is None else lengths
-    padded = int(ends.min()) < steps
-    # A blank memory that no call has touched is one row, seen N times.
-    fresh = memory.words.stride(0) == 0 and memory.last_access.stride(1) == 0 and not memory.start.any()
-    call = Call(
-        model,
-        ends.to(device=x.device, dtype=torch.int32),
-        padded,
-        memory.last_access,
-        memory.clock,
-        fresh,
-        () if links is None else links.tensors(),
-        bypass_mask(model, x),
-    )
-    y, hidden, cell, read, rows, weights, words = Sequence.apply(
+    weights, output = parameters(model)[:6], model.output
+    call = Call(sizes_of(model), "lstm", lengths, memory, links)
+    joint, hidden, cell, read, rows, read_weights, words = Sequence.apply(
         call,
         x,
-        *parameters(model),
+        *weights,
         state.hidden,
         state.cell,
         state.read,
@@ -97,24 +106,27 @@ def run(model: Any, x: Tensor, state: Any, lengths: Tensor | None, record: bool)
         state.read_weights,
         memory.words,
     )
-    after, call.after = call.after, {}  # what the state and the record need; the tape itself belongs to the graph
-    kept = dataclasses.replace(memory, words=words, last_access=after["last_access"], clock=after["clock"])
-    fields = {"hidden": hidden, "cell": cell, "read": read, "read_rows": rows, "read_weights": weights, "memory": kept}
+    assert call.after is not None and call.run is not None
+    y = torch.nn.functional.linear(masked_joint(joint, bypass_mask(model, x)), output.weight, output.bias)
+    if lengths is not None:
+        past = torch.arange(x.shape[0], device=x.device)[:, None] >= call.run.ends
+        y = y.masked_fill(past[..., None], 0.0)
+    kept = dataclasses.replace(call.after.memory, words=words)
+    fields = {"hidden": hidden, "cell": cell, "read": read, "read_rows": rows, "read_weights": read_weights}
     if links is not None:
-        fields["links"] = SparseLinks(*after["links"])
-    accesses = _accesses(model, after, call.ends) if record else []
-    return y, dataclasses.replace(state, **fields), accesses
+        fields["links"] = call.after.links
+    accesses = _accesses(call.run) if record else []
+    return y, dataclasses.replace(state, **fields, memory=kept), accesses
 
 
-def _accesses(model: Any, after: dict[str, Any], ends: Tensor) -> list[Access]:
+def _accesses(run: Run) -> list[Access]:
     """What was written (eq. lru_write_weights) and read, from the tape."""
-    size = Layout.of(model)
-    rows = after["rows"][:, :, : size.R, : size.K].long()
-    weights = after["weights"][:, :, : size.R, : size.K]
-    unused = after["unused"][:, :, : size.R].long()
-    gates = after["interface"][..., 2 * size.RW :]
-    alpha = gates[..., size.RP : size.RP + size.R]
-    gamma = gates[..., 2 * size.RP : 2 * size.RP + size.R]
+    size, tape, ends = run.size, run.tape, run.ends
+    rows = tape.rows[:, :, : size.R, : size.K].long()
+    weights = tape.weights[:, :, : size.R, : size.K]
+    unused = tape.unused[:, :, : size.R].long()
+    gates = tape.interface[..., 2 * size.R * size.W :]
+    alpha, gamma = gates[..., size.R : 2 * size.R], gates[..., 2 * size.R : 3 * size.R]
     write_rows = torch.cat([rows[:-1], unused[..., None]], dim=-1)
     fresh = alpha * (1 - gamma)
     write_weights = torch.cat([(alpha * gamma)[..., None] * weights[:-1], fresh[..., None]], dim=-1)

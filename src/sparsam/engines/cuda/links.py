@@ -1,4 +1,4 @@
-"""The SDNC's links on the GPU: K_L columns and weights to a row."""
+"""The SDNC's links on the GPU: K_L columns and weights to a row, of the rows that the memory has there."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from sparsam.state import blended, converted
 
@@ -16,43 +17,58 @@ from sparsam.state import blended, converted
 class SparseLinks:
     """N, P and p of every batch element as lists; column -1 for no entry. A value like every state."""
 
-    before_columns: Tensor  # N (B, N, K_L) int32
+    before_columns: Tensor  # N (B, M, K_L) int32
     before_weights: Tensor
-    after_columns: Tensor  # P (B, N, K_L)
+    after_columns: Tensor  # P (B, M, K_L)
     after_weights: Tensor
     now_columns: Tensor  # p (B, K_L)
     now_weights: Tensor
+    rows: int  # N words in all; rows from M on have no links
 
     engine = "cuda"
 
     def tensors(self) -> tuple[Tensor, ...]:
-        return tuple(getattr(self, field.name) for field in dataclasses.fields(self))
+        return tuple(getattr(self, field.name) for field in dataclasses.fields(self)[:6])
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        batch, size, _ = self.before_columns.shape
-        return batch, size, size
+        return self.before_columns.shape[0], self.rows, self.rows
 
     def detach(self) -> SparseLinks:
         return self  # constants for the gradient
 
     def clone(self) -> SparseLinks:
-        return SparseLinks(*(value.clone() for value in self.tensors()))
+        return SparseLinks(*(value.clone() for value in self.tensors()), self.rows)
 
     def to(self, *args: Any, **kwargs: Any) -> SparseLinks:
-        return SparseLinks(*(converted(value, *args, **kwargs) for value in self.tensors()))
+        return SparseLinks(*(converted(value, *args, **kwargs) for value in self.tensors()), self.rows)
 
     def blend(self, mask: Tensor, other: SparseLinks) -> SparseLinks:
-        pairs = zip(other.tensors(), self.tensors())
-        return SparseLinks(*(blended(mask, theirs, ours) for theirs, ours in pairs))
+        rows = max(self.before_columns.shape[1], other.before_columns.shape[1])
+        pairs = zip(other.grown(rows).tensors(), self.grown(rows).tensors())
+        return SparseLinks(*(blended(mask, theirs, ours) for theirs, ours in pairs), self.rows)
+
+    def grown(self, rows: int) -> SparseLinks:
+        """The same links with at least so many rows there."""
+        more = max(rows - self.before_columns.shape[1], 0)
+        if not more:
+            return self
+        values = (-1, 0.0, -1, 0.0)
+        tensors = [F.pad(value, (0, 0, 0, more), value=blank) for value, blank in zip(self.tensors()[:4], values)]
+        return SparseLinks(*tensors, self.now_columns, self.now_weights, self.rows)
+
+    def working_copy(self, rows: int) -> SparseLinks:
+        """What a call writes to."""
+        grown = self.grown(rows).tensors()
+        return SparseLinks(*(value.clone(memory_format=torch.contiguous_format) for value in grown), self.rows)
 
 
 torch.serialization.add_safe_globals([SparseLinks])
 
 
-def no_sparse_links(batch: int, size: int, k_links: int, like: Tensor) -> SparseLinks:
+def no_sparse_links(batch: int, there: int, rows: int, k_links: int, like: Tensor) -> SparseLinks:
     """N_0, P_0 and p_0: no entry anywhere, and no storage of their own until a call writes them."""
     columns = torch.full((1, 1, 1), -1, dtype=torch.int32, device=like.device)
-    weights = like.new_zeros(1, 1, 1)
-    rows = (columns.expand(batch, size, k_links), weights.expand(batch, size, k_links))
-    return SparseLinks(*rows, *rows, rows[0][:, 0], rows[1][:, 0])
+    weights = like.new_zeros(1, 1, 1, dtype=torch.float32)
+    entries = (columns.expand(batch, there, k_links), weights.expand(batch, there, k_links))
+    return SparseLinks(*entries, *entries, entries[0][:, 0], entries[1][:, 0], rows)

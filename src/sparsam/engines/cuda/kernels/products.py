@@ -5,16 +5,32 @@ import triton.language as tl
 
 
 @triton.jit
-def vector_times_matrix(x, matrix, stride, COUNT: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """x (COUNT) at a pointer, times `matrix` (COUNT, WIDTH) whose rows are `stride` apart; COUNT divides by BLOCK."""
-    column = tl.arange(0, WIDTH)
+def vector_times_matrix(
+    x,
+    matrix,
+    stride,
+    COUNT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    WIDTH_P: tl.constexpr,
+    PRODUCT: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    """x (COUNT) at a pointer, times `matrix` (COUNT, WIDTH) whose rows are `stride` apart; (WIDTH_P).
+
+    PRODUCT numbers of the matrix are multiplied at a time. These blocks come through shared
+    memory, STAGES of them on their way at a time.
+    """
+    BLOCK: tl.constexpr = PRODUCT // WIDTH_P if PRODUCT > WIDTH_P else 1
+    column = tl.arange(0, WIDTH_P)
     inner = tl.arange(0, BLOCK)
-    total = tl.zeros([BLOCK, WIDTH], tl.float32)
-    begin = 0
-    while begin < COUNT:
+    total = tl.zeros([BLOCK, WIDTH_P], tl.float32)
+    for begin in tl.range(0, COUNT, BLOCK, num_stages=STAGES):
         j = begin + inner
-        total += tl.load(x + j)[:, None] * tl.load(matrix + j[:, None] * stride + column[None, :])
-        begin += BLOCK
+        there = j < COUNT
+        tile = tl.load(
+            matrix + j[:, None] * stride + column[None, :], mask=there[:, None] & (column < WIDTH)[None, :], other=0.0
+        )
+        total += tl.load(x + j, mask=there, other=0.0)[:, None] * tile.to(tl.float32)
     return tl.sum(total, 0)
 
 
