@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-import os
 from typing import Any
 
 import torch
@@ -16,12 +15,15 @@ from torch import Tensor
 
 from sparsam import indexes
 from sparsam.engines.bypass import bypass_mask, masked_joint
-from sparsam.engines.cuda.layout import Layout
+from sparsam.engines.cuda import dense
+from sparsam.engines.cuda.launch import interpreted
+from sparsam.engines.cuda.layout import layout_of
 from sparsam.engines.cuda.links import SparseLinks, no_sparse_links
 from sparsam.engines.cuda.memory import CudaMemory, fresh_memory, from_dense
 from sparsam.engines.cuda.program import Run
 from sparsam.engines.cuda.sequence import Call, Sequence
 from sparsam.engines.cuda.sizes import Sizes
+from sparsam.engines.reference import loop as reference
 from sparsam.engines.reference.access import READ, WRITE, Access
 from sparsam.engines.whole_sequence import parameters
 from sparsam.state import DenseMemory, State
@@ -29,18 +31,17 @@ from sparsam.state import DenseMemory, State
 MOST_ACCESSES = 256  # rows of a step that a program compares with each other
 
 
-def interpreted() -> bool:
-    """Whether Triton runs kernels on the CPU, step by step in Python (TRITON_INTERPRET=1): slow, for tests."""
-    return os.environ.get("TRITON_INTERPRET") == "1"
-
-
 def why_not(model: Any) -> str | None:
-    """It runs SAM and SDNC with exact search on an NVIDIA GPU in float32."""
-    if model.name not in ("sam", "sdnc"):
+    """It runs SAM and SDNC with exact search on an NVIDIA GPU in float32, and the dense models as CUDA graphs."""
+    if model.name not in ("sam", "sdnc", *dense.DENSE):
         return f"it has no {type(model).__name__}"
     weight = model.output.weight
     if weight.device.type != "cuda" and not (model.engine == "cuda" and interpreted()):
         return f"it runs on a GPU, the parameters are on {weight.device}; move the model there with model.cuda()"
+    if model.name in dense.DENSE:
+        if weight.device.type != "cuda":
+            return "Triton's interpreter has no CUDA graphs, as which it runs the dense models"
+        return "it has no bypass_dropout with CUDA graphs" if model.bypass_dropout and model.training else None
     if importlib.util.find_spec("triton") is None:
         return "it needs the package triton, which is not installed"
     options = model.options_in_use(besides=("bypass_dropout",))
@@ -54,7 +55,7 @@ def why_not(model: Any) -> str | None:
         return f"it has no allocation={model.allocation!r}"
     if weight.dtype != torch.float32:
         return f"it runs in float32, the parameters are {weight.dtype}"
-    if Layout.of(sizes_of(model), "lstm", model.hidden_size).ACCESSES > MOST_ACCESSES:
+    if layout_of(sizes_of(model), "lstm", model.hidden_size).ACCESSES > MOST_ACCESSES:
         return f"num_heads and k are too large together: it has room for {MOST_ACCESSES} accesses in a step"
     return None
 
@@ -76,6 +77,8 @@ def sizes_of(model: Any) -> Sizes:
 
 
 def initial_state(model: Any, batch_size: int, initial_memory: Tensor | None) -> State:
+    if model.name in dense.DENSE:
+        return model.reference_state(batch_size, initial_memory)
     fields: dict[str, Any] = model.controller_start(batch_size)
     sizes, weight = sizes_of(model), model.output.weight
     fields["memory"] = fresh_memory(sizes, batch_size, initial_memory, weight)
@@ -88,6 +91,10 @@ def initial_state(model: Any, batch_size: int, initial_memory: Tensor | None) ->
 @torch.compiler.disable
 def run(model: Any, x: Tensor, state: Any, lengths: Tensor | None, record: bool) -> tuple[Tensor, State, list[Access]]:
     """Run x (T, B, I) from `state`."""
+    if model.name in dense.DENSE:
+        if record:
+            return reference.run(model, x, state, lengths, record)
+        return *dense.run(model, x, state, lengths), []
     memory, links = state.memory, getattr(state, "links", None)
     if isinstance(memory, DenseMemory):
         memory = from_dense(memory)

@@ -6,6 +6,7 @@ Tensors in memory are not padded, they have the models' order; only the blocks t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 CELLS = ("lstm", "gru", "none")
@@ -32,89 +33,79 @@ class Layout:
     W: int
     KL: int  # 0 without links
 
-    @classmethod
-    def of(cls, sizes: Any, cell: str, hidden: int) -> Layout:
-        """The layout of a memory's description with a controller of `hidden` units."""
-        return cls(cell, 0 if cell == "none" else hidden, sizes.heads, sizes.k, sizes.width, sizes.k_links)
-
-    @property
+    @cached_property
     def J(self) -> int:
         """Width of [h, r]."""
         return self.H + self.R * self.W
 
-    @property
+    @cached_property
     def F(self) -> int:
         """Width of the interface: queries, write words, beta, alpha, gamma, and with links the three read modes."""
         return 2 * self.R * self.W + (6 if self.KL else 3) * self.R
 
-    @property
+    @cached_property
     def JS(self) -> int:
         """Distance of rows of the recurrent matrix (4 H, J)."""
         return aligned(self.J)
 
-    @property
-    def FS(self) -> int:
-        """Distance of rows of the transposed interface matrix (H, F)."""
-        return aligned(self.F)
-
-    @property
+    @cached_property
     def HS(self) -> int:
-        """Distance of rows of the interface matrix (F, H)."""
+        """Distance of rows of the interface's matrix (F, H)."""
         return aligned(self.H)
 
-    @property
+    @cached_property
     def HP(self) -> int:
         return power_of_two(self.H, 32)
 
-    @property
+    @cached_property
     def GP(self) -> int:
-        """The four gates of all units."""
-        return power_of_two(4 * self.H, 128)
+        """Numbers per head in the interface that are activated: beta, alpha, gamma."""
+        return power_of_two(3 * self.R)
 
-    @property
+    @cached_property
     def JP(self) -> int:
         return power_of_two(self.J, 32)
 
-    @property
+    @cached_property
     def FP(self) -> int:
         return power_of_two(self.F, 32)
 
-    @property
+    @cached_property
     def RP(self) -> int:
         return power_of_two(self.R, 2)
 
-    @property
+    @cached_property
     def KP(self) -> int:
         return power_of_two(self.K, 16 // min(self.RP, 16))
 
-    @property
+    @cached_property
     def WP(self) -> int:
         return power_of_two(self.W, 16)
 
-    @property
+    @cached_property
     def RK(self) -> int:
         return self.RP * self.KP
 
-    @property
+    @cached_property
     def SIZE(self) -> int:
         """Entries of a write."""
         return power_of_two(self.RK + self.RP, 16)
 
-    @property
+    @cached_property
     def ACCESSES(self) -> int:
         """Entries of a write and a read together."""
         return power_of_two(2 * self.RK + self.RP, 16)
 
-    @property
+    @cached_property
     def KLP(self) -> int:
         return power_of_two(max(self.KL, 1), 2)
 
-    @property
+    @cached_property
     def CP(self) -> int:
         """Candidates of a head's mixed read."""
         return power_of_two(self.KP + 2 * self.KP * self.KLP)
 
-    @property
+    @cached_property
     def CHANGED(self) -> int:
         """Rows of P that a step can change."""
         return (self.SIZE + 1) * self.KLP
@@ -122,3 +113,13 @@ class Layout:
     def constants(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Sizes by their letters, as a kernel takes them."""
         return {name: getattr(self, name) for name in names}
+
+
+@lru_cache(maxsize=256)
+def _layout(cell: str, hidden: int, heads: int, k: int, width: int, k_links: int) -> Layout:
+    return Layout(cell, hidden, heads, k, width, k_links)
+
+
+def layout_of(sizes: Any, cell: str, hidden: int) -> Layout:
+    """The layout of a memory's description with a controller of `hidden` units."""
+    return _layout(cell, 0 if cell == "none" else hidden, sizes.heads, sizes.k, sizes.width, sizes.k_links)

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from sparsam.engines.cuda import steps as by_steps
 from sparsam.engines.cuda.launch import launch_backward, launch_forward, no_tensor
-from sparsam.engines.cuda.layout import CELLS, Layout
+from sparsam.engines.cuda.layout import CELLS, Layout, layout_of
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory, working_copy
 from sparsam.engines.cuda.tape import Tape, new_tape
-from sparsam.engines.cuda.weights import Packed, Weights, input_sums, packed, weight_gradients
+from sparsam.engines.cuda.weights import Packed, Weights, aligned_tensor, input_sums, packed, weight_gradients
 
 
 class Before(NamedTuple):
@@ -78,7 +78,7 @@ def forward(
     """
     if cell not in CELLS:
         raise ValueError(f"cell: expected one of {', '.join(CELLS)}, got {cell!r}")
-    size = Layout.of(sizes, cell, 0 if weights is None else weights.hidden.shape[1])
+    size = layout_of(sizes, cell, 0 if weights is None else weights.hidden.shape[1])
     steps, batch, _ = x.shape
     x = x.detach()
     tape = new_tape(size, steps, batch, x)
@@ -97,7 +97,7 @@ def forward(
     links = None if before.links is None else before.links.working_copy(memory.words.shape[1])
     if stepwise is None:
         stepwise = by_steps.pays(size, batch, before.memory)
-    start = Before(*(value.detach().contiguous() if isinstance(value, Tensor) else value for value in before))
+    start = Before(*(aligned_tensor(value.detach()) if isinstance(value, Tensor) else value for value in before))
     if stepwise:
         final = by_steps.forward(sizes, size, tape, matrices, start, memory, links, ends, lengths is not None)
     else:
@@ -130,15 +130,15 @@ def backward(
 ) -> Gradients:
     """Gradients for those of [h, r] at every step and of the state after the last, None for zero."""
     size, tape = run.size, run.tape
-    steps, batch, _ = run.x.shape
+    batch = run.x.shape[1]
     numbers: dict[str, Any] = {"dtype": torch.float32, "device": run.x.device}
     shapes = ((batch, size.H), (batch, size.H), (batch, size.R, size.W), (batch, size.R, size.K))
     given = (d_hidden, d_cell, d_read, d_read_weights)
     finals = [
-        torch.zeros(shape, **numbers) if value is None else value.to(torch.float32).contiguous()
+        torch.zeros(shape, **numbers) if value is None else aligned_tensor(value.to(torch.float32))
         for value, shape in zip(given, shapes)
     ]
-    d_joint = torch.zeros_like(tape.joint[1:]) if d_joint is None else d_joint.to(torch.float32).contiguous()
+    d_joint = torch.zeros_like(tape.joint[1:]) if d_joint is None else aligned_tensor(d_joint.to(torch.float32))
     before, after = run.memory_rows
     shape = (batch, after, size.W)
     d_words = torch.zeros(shape, **numbers) if d_words is None else d_words.clone(memory_format=torch.contiguous_format)
@@ -152,9 +152,7 @@ def backward(
     if run.weights is None:
         d_x, d_weights = gradients.interface.to(run.x.dtype), None
     else:
-        d_x, d_weights = weight_gradients(
-            run.x, tape.joint, gradients.gates, gradients.interface, run.weights, size
-        )
+        d_x, d_weights = weight_gradients(run.x, tape.joint, gradients.gates, gradients.interface, run.weights, size)
     return Gradients(
         d_x,
         d_weights,

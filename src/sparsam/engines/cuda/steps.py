@@ -11,7 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparsam.engines.cuda.launch import launch_backward, launch_forward, new_scratch, no_tensor
+from sparsam.engines.cuda.launch import (
+    launch_backward,
+    launch_cells,
+    launch_forward,
+    launch_search,
+    new_scratch,
+    no_tensor,
+)
 from sparsam.engines.cuda.layout import Layout, power_of_two
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory
@@ -50,9 +57,6 @@ def forward(
     parts: int | None = None,
 ) -> tuple[Tensor, ...]:
     """All steps; returns the state's hidden, cell, read, read_rows and read_weights after the last."""
-    from sparsam.engines.cuda.kernels.cells import cells_forward
-    from sparsam.engines.cuda.kernels.search import search
-
     steps, batch = tape.unused.shape[:2]
     rows = memory.words.shape[1]
     units, none = size.H, no_tensor(tape.joint)
@@ -65,33 +69,18 @@ def forward(
         if size.CELL == "gru":
             tape.gates[..., 3 * units :] = 0
         tape.gates.add_(matrices.recurrent_bias)
-        asking = matrices.asking_transposed[:, : size.F]
+        recurrent, asking = matrices.recurrent[:, : size.J].mT, matrices.asking[:, :units].mT
     shared = (sizes, size, tape, None, memory, links, ends)
     for t in range(steps):
         if matrices is not None:
-            tape.gates[t].addmm_(tape.joint[t], matrices.recurrent_transposed)
-            cells_forward[(batch,)](
-                tape.gates, tape.cells, tape.joint, ends, t, batch, size.CELL, units, size.J, size.HP, num_warps=1
-            )
+            tape.gates[t].addmm_(tape.joint[t], recurrent)
+            launch_cells(size, tape, (), ends, t)
             torch.addmm(matrices.asking_bias, tape.joint[t + 1, :, :units], asking, out=tape.interface[t])
         if partial is None:
             launch_forward(*shared, between=(t, t + 1), scratch=scratch, warps=WARPS)
             continue
         launch_forward(*shared, between=(t, t + 1), part="write", scratch=scratch, warps=WARPS)
-        search[(batch, parts)](
-            tape.interface[t],
-            memory.words,
-            memory.counters,
-            ends,
-            partial,
-            t,
-            rows,
-            **size.constants(("F", "R", "W", "K", "RP", "KP", "WP")),
-            BLOCK=SEARCH,
-            SIMILARITY=sizes.similarity,
-            SPLITS=parts,
-            num_warps=SEARCH_WARPS,
-        )
+        launch_search(sizes, size, tape, memory, ends, partial, t, SEARCH, SEARCH_WARPS)
         launch_forward(*shared, between=(t, t + 1), part="read", partial=partial, scratch=scratch, warps=WARPS)
     return _end(size, tape, ends, padded)
 
@@ -126,9 +115,7 @@ def backward(
     sizes: Any, size: Layout, tape: Tape, matrices: Packed | None, handed: tuple[Tensor, ...], ends: Tensor
 ) -> None:
     """All steps, newest first; `handed` as in `launch_backward`."""
-    from sparsam.engines.cuda.kernels.cells import cells_backward
-
-    steps, batch = tape.unused.shape[:2]
+    steps = tape.unused.shape[0]
     d_joint, d_hidden, d_cell, _, _, carry, carry_cell = handed[:7]
     units = size.H
     carry.zero_()
@@ -143,26 +130,7 @@ def backward(
         if matrices is None:
             continue
         torch.mm(tape.interface[t], asking, out=dh)
-        cells_backward[(batch,)](
-            tape.gates,
-            tape.cells,
-            tape.joint,
-            d_joint,
-            d_hidden,
-            d_cell,
-            dh,
-            direct,
-            carry,
-            carry_cell,
-            ends,
-            t,
-            batch,
-            size.CELL,
-            units,
-            size.J,
-            size.HP,
-            num_warps=1,
-        )
+        launch_cells(size, tape, (d_joint, d_hidden, d_cell, dh, direct, carry, carry_cell), ends, t)
         torch.mm(tape.gates[t], recurrent, out=carry)
     if matrices is not None:
         carry[:, :units] += direct

@@ -30,11 +30,15 @@ class Packed(NamedTuple):
     """What the kernels stream."""
 
     recurrent: Tensor  # (4 H, JS), rows padded to 16 bytes
-    recurrent_transposed: Tensor  # (J, 4 H)
     recurrent_bias: Tensor  # (4 H)
     asking: Tensor  # (F, HS)
-    asking_transposed: Tensor  # (H, FS)
     asking_bias: Tensor  # (F)
+
+
+def aligned_tensor(value: Tensor) -> Tensor:
+    """`value` side by side in memory from a multiple of 16 bytes on, as the kernels are compiled for."""
+    value = value.contiguous()
+    return value if value.data_ptr() % 16 == 0 else value.clone()
 
 
 def packed(weights: Weights, size: Layout) -> Packed:
@@ -54,11 +58,9 @@ def packed(weights: Weights, size: Layout) -> Packed:
     asking = weights.interface
     return Packed(
         F.pad(recurrent, (0, size.JS - size.J)) if size.JS > size.J else recurrent,
-        recurrent.mT.contiguous(),
-        bias.contiguous(),
-        F.pad(asking, (0, size.HS - size.H)) if size.HS > size.H else asking.contiguous(),
-        F.pad(asking.mT, (0, size.FS - size.F)) if size.FS > size.F else asking.mT.contiguous(),
-        weights.interface_bias.contiguous(),
+        aligned_tensor(bias),
+        F.pad(asking, (0, size.HS - size.H)) if size.HS > size.H else aligned_tensor(asking),
+        aligned_tensor(weights.interface_bias),
     )
 
 
@@ -78,7 +80,7 @@ def weight_gradients(
 ) -> tuple[Tensor, Weights]:
     """Gradients of x and of the weights: products over all steps.
 
-    [h, r] (T + 1, B, J) from before the first step on, gradients of the sums (T, B, 4 H) and of the interface (T, B, F).
+    [h, r] (T + 1, B, J) from before the first step on; gradients of the sums (T, B, 4 H) and of the interface.
     """
     steps, batch, inputs = x.shape
     units, kind = size.H, x.dtype

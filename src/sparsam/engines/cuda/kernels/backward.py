@@ -10,7 +10,7 @@ from sparsam.engines.cuda.kernels.rows import add_to_rows
 from sparsam.engines.cuda.kernels.similarity_gradient import similarity_gradient
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["begin", "end", "B", "M"])
 def backward(
     # tape
     gates,
@@ -43,7 +43,6 @@ def backward(
     lengths,
     begin,
     end,
-    steps,
     B,
     M,
     CELL: tl.constexpr,
@@ -57,7 +56,6 @@ def backward(
     W: tl.constexpr,
     HP: tl.constexpr,
     JP: tl.constexpr,
-    GP: tl.constexpr,
     FP: tl.constexpr,
     RP: tl.constexpr,
     KP: tl.constexpr,
@@ -65,7 +63,6 @@ def backward(
     KL: tl.constexpr,
     SIMILARITY: tl.constexpr,
     PRODUCT: tl.constexpr,
-    STAGES: tl.constexpr,
 ):
     RK: tl.constexpr = RP * KP
     WORDS: tl.constexpr = R * W
@@ -92,8 +89,8 @@ def backward(
     while t < end:  # padding changes nothing
         tb = t * B + b
         if CELL != "none":
-            every_gate = tl.arange(0, GP)
-            tl.store(gates + tb * (4 * H) + every_gate, tl.zeros([GP], tl.float32), mask=every_gate < 4 * H)
+            for part in tl.static_range(4):
+                tl.store(gates + tb * (4 * H) + part * H + unit, tl.zeros([HP], tl.float32), mask=is_unit)
         asked = tl.arange(0, FP)
         tl.store(interface + tb * F + asked, tl.zeros([FP], tl.float32), mask=asked < F)
         t += 1
@@ -201,13 +198,13 @@ def backward(
             # 1: interface and controller
             if CELL != "none":
                 dh += tl.load(d_joint + tb * J + unit, mask=is_unit, other=0.0)
-                dh += vector_times_matrix(ask, asking, HS, F, H, HP, PRODUCT, STAGES)
+                dh += vector_times_matrix(ask, asking, HS, F, H, HP, PRODUCT)
                 at = gates + tb * (4 * H)
                 direct, dc = cell_backward(
                     dh, dc, at, cells + tb * H, cells + (tb + B) * H, joint + tb * J, unit, H, CELL
                 )
                 tl.debug_barrier()
-                both = vector_times_matrix(at, recurrent, JS, 4 * H, J, JP, PRODUCT, STAGES)
+                both = vector_times_matrix(at, recurrent, JS, 4 * H, J, JP, PRODUCT)
                 column_j = tl.arange(0, JP)
                 tl.store(carry + column_j, both, mask=column_j < J)
                 tl.debug_barrier()

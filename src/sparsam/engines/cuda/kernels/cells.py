@@ -62,7 +62,7 @@ def cell_backward(dh, dc, gates, cell, next_cell, hidden, unit, H: tl.constexpr,
         return dh * second, dc
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["t", "B"])
 def cells_forward(
     gates,
     cells,
@@ -89,7 +89,7 @@ def cells_forward(
             tl.store(cells + after * H + unit, tl.zeros([HP], tl.float32), mask=unit < H)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["t", "B"])
 def cells_backward(
     gates,
     cells,

@@ -14,14 +14,14 @@ from sparsam.engines.cuda.kernels.cells import cell_forward
 from sparsam.engines.cuda.kernels.following import mixed_read
 from sparsam.engines.cuda.kernels.links import update_links
 from sparsam.engines.cuda.kernels.ordering import key_number, key_row
-from sparsam.engines.cuda.kernels.products import softplus, vector_times_matrix
+from sparsam.engines.cuda.kernels.products import matrix_times_vector, softplus
 from sparsam.engines.cuda.kernels.ring import least_recent, touch
 from sparsam.engines.cuda.kernels.rows import summed_over_same, words_at
 from sparsam.engines.cuda.kernels.search import merged, most_similar
 from sparsam.engines.cuda.kernels.writing import averaged_over_heads, write_entries
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["begin", "end", "B", "M", "queue_size"])
 def forward(
     # tape, time first: see `sparsam.engines.cuda.tape`
     gates,
@@ -39,9 +39,9 @@ def forward(
     to_before,
     to_after,
     # parameters
-    recurrent,  # (J, 4 H)
+    recurrent,  # (4 H, JS)
     recurrent_bias,  # (4 H)
-    asking,  # (H, FS)
+    asking,  # (F, HS)
     asking_bias,  # (F)
     # state, written in place
     words,
@@ -75,7 +75,6 @@ def forward(
     lengths,
     begin,
     end,
-    steps,
     B,
     M,
     queue_size,
@@ -83,14 +82,15 @@ def forward(
     CELL: tl.constexpr,
     H: tl.constexpr,
     J: tl.constexpr,
+    JS: tl.constexpr,
+    HS: tl.constexpr,
     F: tl.constexpr,
-    FS: tl.constexpr,
     R: tl.constexpr,
     K: tl.constexpr,
     W: tl.constexpr,
     HP: tl.constexpr,
+    JP: tl.constexpr,
     GP: tl.constexpr,
-    FP: tl.constexpr,
     RP: tl.constexpr,
     KP: tl.constexpr,
     WP: tl.constexpr,
@@ -102,7 +102,6 @@ def forward(
     CHANGED: tl.constexpr,
     SIMILARITY: tl.constexpr,
     PRODUCT: tl.constexpr,
-    STAGES: tl.constexpr,
     SEARCH: tl.constexpr,
     LINKED: tl.constexpr,  # rows of P changed together
     WRITE: tl.constexpr,
@@ -140,8 +139,7 @@ def forward(
     head = tl.arange(0, RP)
     k = tl.arange(0, KP)
     column = tl.arange(0, WP)
-    every_gate = tl.arange(0, GP)
-    asked = tl.arange(0, FP)
+    gate = tl.arange(0, GP)
     head_k = head[:, None] * KP + k[None, :]
     head_word = head[:, None] * W + column[None, :]
     is_word = (head < R)[:, None] & (column < W)[None, :]
@@ -173,22 +171,18 @@ def forward(
             if CELL != "none":
                 at = gates + tb * (4 * H)
                 told: tl.constexpr = 4 * H if CELL == "lstm" else 3 * H  # sums in which x has a part
-                value = vector_times_matrix(joint + tb * J, recurrent, 4 * H, J, 4 * H, GP, PRODUCT, STAGES)
-                value += tl.load(at + every_gate, mask=every_gate < told, other=0.0)
-                value += tl.load(recurrent_bias + every_gate, mask=every_gate < 4 * H, other=0.0)
-                tl.store(at + every_gate, value, mask=every_gate < 4 * H)
+                matrix_times_vector(recurrent, JS, joint + tb * J, at, recurrent_bias, 4 * H, told, J, JP, PRODUCT)
                 tl.debug_barrier()
                 next_hidden = joint + after * J
                 cell_forward(at, cells + tb * H, cells + after * H, joint + tb * J, next_hidden, unit, H, CELL)
                 tl.debug_barrier()
-                value = vector_times_matrix(next_hidden, asking, FS, H, F, FP, PRODUCT, STAGES)
-                value += tl.load(asking_bias + asked, mask=asked < F, other=0.0)
-            else:
-                value = tl.load(ask + asked, mask=asked < F, other=0.0)
-            # queries, write words, then beta = 1 + softplus, alpha and gamma = sigmoid, read modes as they are
-            gate = asked - 2 * WORDS
-            activated = tl.where(gate < R, 1 + softplus(value), tl.sigmoid(value))
-            tl.store(ask + asked, tl.where((gate >= 0) & (gate < 3 * R), activated, value), mask=asked < F)
+                matrix_times_vector(asking, HS, next_hidden, ask, asking_bias, F, 0, H, HP, PRODUCT)
+                tl.debug_barrier()
+            # beta = 1 + softplus, alpha and gamma = sigmoid; queries, write words and read modes stay as they are
+            value = tl.load(ask + 2 * WORDS + gate, mask=gate < 3 * R, other=0.0)
+            value = tl.where(gate < R, 1 + softplus(value), tl.sigmoid(value))
+            tl.debug_barrier()
+            tl.store(ask + 2 * WORDS + gate, value, mask=gate < 3 * R)
             tl.debug_barrier()
 
             # 2 to 4: erase u, then write
@@ -232,7 +226,7 @@ def forward(
             else:
                 query = tl.load(ask + head_word, mask=is_word, other=0.0)
                 key = most_similar(query, words, 0, tl.minimum(used + K, M), W, K, KP, WP, SEARCH, SIMILARITY)
-            row = tl.where(real, key_row(key), -1)
+            row = tl.where(real, tl.minimum(key_row(key), M - 1), -1)
             score = tl.where(real, key_number(key), 0.0)
             beta = tl.load(ask + 2 * WORDS + head, mask=head < R, other=1.0)
             logit = tl.where(real, beta[:, None] * score, -1e30)

@@ -1,7 +1,45 @@
-"""A row vector times a matrix, streamed from memory: out = sum_j x(j) A(j, :)."""
+"""Products of a vector with a matrix that is streamed from memory, the matrix in the models' own order.
+
+Forward, the sums of a row are over numbers that lie side by side: a row is added up within a warp, rows do not wait for
+each other, and all loads can be on their way together. Backward, whole rows are added up.
+"""
 
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def matrix_times_vector(
+    matrix,
+    stride,
+    x,
+    out,
+    bias,
+    COUNT: tl.constexpr,
+    ADDED: tl.constexpr,
+    WIDTH: tl.constexpr,
+    WIDTH_P: tl.constexpr,
+    PRODUCT: tl.constexpr,
+):
+    """out(i) = [out(i) for i < ADDED] + bias(i) + sum_j A(i, j) x(j), for `matrix` (COUNT, WIDTH) with rows `stride`
+    apart; all at pointers. PRODUCT numbers of the matrix are multiplied at a time."""
+    BLOCK: tl.constexpr = PRODUCT // WIDTH_P if PRODUCT > WIDTH_P else 1
+    column = tl.arange(0, WIDTH_P)
+    inner = tl.arange(0, BLOCK)
+    vector = tl.load(x + column, mask=column < WIDTH, other=0.0)
+    begin = 0
+    while begin < COUNT:
+        row = begin + inner
+        there = row < COUNT
+        tile = tl.load(
+            matrix + row[:, None] * stride + column[None, :], mask=there[:, None] & (column < WIDTH)[None, :], other=0.0
+        )
+        value = tl.sum(tile.to(tl.float32) * vector[None, :], 1)
+        value += tl.load(bias + row, mask=there, other=0.0).to(tl.float32)
+        if ADDED > 0:
+            value += tl.load(out + row, mask=row < ADDED, other=0.0)
+        tl.store(out + row, value, mask=there)
+        begin += BLOCK
 
 
 @triton.jit
@@ -13,24 +51,21 @@ def vector_times_matrix(
     WIDTH: tl.constexpr,
     WIDTH_P: tl.constexpr,
     PRODUCT: tl.constexpr,
-    STAGES: tl.constexpr,
 ):
-    """x (COUNT) at a pointer, times `matrix` (COUNT, WIDTH) whose rows are `stride` apart; (WIDTH_P).
-
-    PRODUCT numbers of the matrix are multiplied at a time. These blocks come through shared
-    memory, STAGES of them on their way at a time.
-    """
+    """sum_j x(j) A(j, :), (WIDTH_P): x (COUNT) at a pointer and `matrix` (COUNT, WIDTH) with rows `stride` apart."""
     BLOCK: tl.constexpr = PRODUCT // WIDTH_P if PRODUCT > WIDTH_P else 1
     column = tl.arange(0, WIDTH_P)
     inner = tl.arange(0, BLOCK)
     total = tl.zeros([BLOCK, WIDTH_P], tl.float32)
-    for begin in tl.range(0, COUNT, BLOCK, num_stages=STAGES):
+    begin = 0
+    while begin < COUNT:
         j = begin + inner
         there = j < COUNT
         tile = tl.load(
             matrix + j[:, None] * stride + column[None, :], mask=there[:, None] & (column < WIDTH)[None, :], other=0.0
         )
         total += tl.load(x + j, mask=there, other=0.0)[:, None] * tile.to(tl.float32)
+        begin += BLOCK
     return tl.sum(total, 0)
 
 

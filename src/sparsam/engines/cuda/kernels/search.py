@@ -39,13 +39,12 @@ def most_similar(
     """
     heads: tl.constexpr = query.shape[0]
     column = tl.arange(0, WP)
-    slot = tl.arange(0, KP)[None, None, :]
     # Below every key, and each different: a new key takes the place of the smallest alone.
-    best = tl.zeros([heads, BLOCK, KP], tl.int64) + (NOTHING + slot.to(tl.int64))
+    best = tl.zeros([heads, BLOCK, KP], tl.int64) + (NOTHING + tl.arange(0, KP)[None, None, :].to(tl.int64))
     query_norm = tl.sqrt(tl.sum(query * query, 1))
-    count = 0
-    while begin < end:
-        row = begin + tl.arange(0, BLOCK)
+    first = tl.zeros([], tl.int32) + begin
+    while first < end:
+        row = first + tl.arange(0, BLOCK)
         there = row < end
         tile = tl.load(
             words + row[:, None] * W + column[None, :], mask=there[:, None] & (column < W)[None, :], other=0.0
@@ -53,13 +52,9 @@ def most_similar(
         dot = tl.sum(query[:, None, :] * tile[None, :, :], 2)
         score = similarity(dot, query_norm[:, None], tl.sqrt(tl.sum(tile * tile, 1))[None, :], SIMILARITY)
         key = tl.where(there[None, :], sort_key(score, row[None, :]), NOTHING)
-        if count < KP:  # room for all that came by
-            best = tl.where(slot == count, key[:, :, None], best)
-        else:
-            least = tl.min(best, 2)
-            best = tl.where((best == least[:, :, None]) & (key > least)[:, :, None], key[:, :, None], best)
-        begin += BLOCK
-        count += 1
+        least = tl.min(best, 2)
+        best = tl.where((best == least[:, :, None]) & (key > least)[:, :, None], key[:, :, None], best)
+        first += BLOCK
     return largest(tl.reshape(best, [heads, BLOCK * KP]), K, KP)
 
 
@@ -72,14 +67,15 @@ def merged(partial, SPLITS: tl.constexpr, K: tl.constexpr, RP: tl.constexpr, KP:
     return largest(tl.reshape(keys, [RP, SPLITS * KP]), K, KP)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["t", "B", "M"])
 def search(
-    interface,  # (B, F) of this step
+    interface,
     words,
     counters,
     lengths,
     partial,
     t,
+    B,
     M,
     F: tl.constexpr,
     R: tl.constexpr,
@@ -99,7 +95,7 @@ def search(
         head = tl.arange(0, RP)
         column = tl.arange(0, WP)
         is_word = (head < R)[:, None] & (column < W)[None, :]
-        query = tl.load(interface + b * F + head[:, None] * W + column[None, :], mask=is_word, other=0.0)
+        query = tl.load(interface + (t * B + b) * F + head[:, None] * W + column[None, :], mask=is_word, other=0.0)
         count = tl.minimum(tl.load(counters + b * 8 + 1) + K, M)
         part = tl.cdiv(tl.cdiv(count, SPLITS), BLOCK) * BLOCK
         begin = split * part
