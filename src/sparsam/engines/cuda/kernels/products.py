@@ -1,11 +1,19 @@
 """Products of a vector with a matrix that is streamed from memory, the matrix in the models' own order.
 
 Forward, the sums of a row are over numbers that lie side by side: a row is added up within a warp, rows do not wait for
-each other, and all loads can be on their way together. Backward, whole rows are added up.
+each other. Backward, whole rows are added up. Two blocks of rows are always on their way while a third is multiplied:
+the latency of a load is that of about one block.
 """
 
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def _rows(matrix, stride, row, column, COUNT: tl.constexpr, WIDTH: tl.constexpr):
+    """Rows of a matrix, zero where there are none."""
+    mask = (row < COUNT)[:, None] & (column < WIDTH)[None, :]
+    return tl.load(matrix + row[:, None] * stride + column[None, :], mask=mask, other=0.0)
 
 
 @triton.jit
@@ -27,18 +35,20 @@ def matrix_times_vector(
     column = tl.arange(0, WIDTH_P)
     inner = tl.arange(0, BLOCK)
     vector = tl.load(x + column, mask=column < WIDTH, other=0.0)
+    tile = _rows(matrix, stride, inner, column, COUNT, WIDTH)
+    following = _rows(matrix, stride, BLOCK + inner, column, COUNT, WIDTH)
     begin = 0
     while begin < COUNT:
         row = begin + inner
         there = row < COUNT
-        tile = tl.load(
-            matrix + row[:, None] * stride + column[None, :], mask=there[:, None] & (column < WIDTH)[None, :], other=0.0
-        )
+        later = _rows(matrix, stride, row + 2 * BLOCK, column, COUNT, WIDTH)
         value = tl.sum(tile.to(tl.float32) * vector[None, :], 1)
         value += tl.load(bias + row, mask=there, other=0.0).to(tl.float32)
         if ADDED > 0:
             value += tl.load(out + row, mask=row < ADDED, other=0.0)
         tl.store(out + row, value, mask=there)
+        tile = following
+        following = later
         begin += BLOCK
 
 
@@ -57,14 +67,15 @@ def vector_times_matrix(
     column = tl.arange(0, WIDTH_P)
     inner = tl.arange(0, BLOCK)
     total = tl.zeros([BLOCK, WIDTH_P], tl.float32)
+    tile = _rows(matrix, stride, inner, column, COUNT, WIDTH)
+    following = _rows(matrix, stride, BLOCK + inner, column, COUNT, WIDTH)
     begin = 0
     while begin < COUNT:
         j = begin + inner
-        there = j < COUNT
-        tile = tl.load(
-            matrix + j[:, None] * stride + column[None, :], mask=there[:, None] & (column < WIDTH)[None, :], other=0.0
-        )
-        total += tl.load(x + j, mask=there, other=0.0)[:, None] * tile.to(tl.float32)
+        later = _rows(matrix, stride, j + 2 * BLOCK, column, COUNT, WIDTH)
+        total += tl.load(x + j, mask=j < COUNT, other=0.0)[:, None] * tile.to(tl.float32)
+        tile = following
+        following = later
         begin += BLOCK
     return tl.sum(total, 0)
 

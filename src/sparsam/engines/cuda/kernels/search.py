@@ -20,6 +20,14 @@ def similarity(dot, query_norm, word_norm, SIMILARITY: tl.constexpr):
 
 
 @triton.jit
+def _words(words, row, end, W: tl.constexpr, WP: tl.constexpr):
+    """Words (BLOCK, WP) at rows below `end`."""
+    column = tl.arange(0, WP)
+    mask = (row < end)[:, None] & (column < W)[None, :]
+    return tl.load(words + row[:, None] * W + column[None, :], mask=mask, other=0.0)
+
+
+@triton.jit
 def most_similar(
     query,  # (RP, WP)
     words,  # of this element, (M, W)
@@ -38,17 +46,16 @@ def most_similar(
     that threads meet once and not for every block.
     """
     heads: tl.constexpr = query.shape[0]
-    column = tl.arange(0, WP)
     # Below every key, and each different: a new key takes the place of the smallest alone.
     best = tl.zeros([heads, BLOCK, KP], tl.int64) + (NOTHING + tl.arange(0, KP)[None, None, :].to(tl.int64))
     query_norm = tl.sqrt(tl.sum(query * query, 1))
     first = tl.zeros([], tl.int32) + begin
+    following = _words(words, first + tl.arange(0, BLOCK), end, W, WP)
     while first < end:
         row = first + tl.arange(0, BLOCK)
         there = row < end
-        tile = tl.load(
-            words + row[:, None] * W + column[None, :], mask=there[:, None] & (column < W)[None, :], other=0.0
-        )
+        tile = following  # the next ones are on their way meanwhile
+        following = _words(words, row + BLOCK, end, W, WP)
         dot = tl.sum(query[:, None, :] * tile[None, :, :], 2)
         score = similarity(dot, query_norm[:, None], tl.sqrt(tl.sum(tile * tile, 1))[None, :], SIMILARITY)
         key = tl.where(there[None, :], sort_key(score, row[None, :]), NOTHING)
