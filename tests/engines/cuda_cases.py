@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
@@ -105,7 +107,9 @@ def test_links_are_the_references(device):
         (state.links.after_columns, state.links.after_weights, expected.links.successors),
         (state.links.now_columns, state.links.now_weights, expected.links.precedence),
     ):
-        columns, weights = (value[..., : dense.shape[1], :] if value.dim() == 3 else value for value in (columns, weights))
+        columns, weights = (
+            value[..., : dense.shape[1], :] if value.dim() == 3 else value for value in (columns, weights)
+        )
         found = torch.zeros_like(dense).scatter_add(-1, columns.clamp_min(0).long(), weights * (columns >= 0))
         torch.testing.assert_close(found, dense, rtol=1e-4, atol=1e-6)
         assert int((columns >= 0).sum(-1).max()) <= 3
@@ -140,6 +144,22 @@ def test_the_trace_is_the_references(device):
         return set(zip(*(column.tolist() for column in (trace.time, trace.batch, trace.head, trace.row, trace.kind))))
 
     assert entries(found) == entries(expected)
+
+
+def test_bfloat16_follows_float32(device):
+    """Weights and activations in bfloat16, the memory in float32."""
+    _, kernels = pair("sam", device, similarity="dot")
+    rounded = copy.deepcopy(kernels).to(torch.bfloat16)
+    plain = copy.deepcopy(rounded).to(torch.float32)
+    x = torch.randn(4, 2, 3, device=device).to(torch.bfloat16)
+    results = []
+    for model, given in ((rounded, x), (plain, x.float())):
+        y, state = model(given)
+        gradients = torch.autograd.grad(y.float().square().sum(), list(model.parameters()))
+        results.append([y, state.hidden, *gradients])
+        assert y.dtype == given.dtype and state.memory.words.dtype == torch.float32
+    for ours, theirs in zip(*results):
+        assert float((ours.float() - theirs).norm() / theirs.norm()) < 0.05
 
 
 def test_it_runs_backward_more_than_once(device):

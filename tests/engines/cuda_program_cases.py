@@ -1,4 +1,4 @@
-"""The GPU engine's sequences over tensors against the plain ones of `cuda_oracle`: random shapes, cells and ways to run.
+"""The GPU engine's sequences over tensors against the plain ones of `cuda_oracle`: random shapes, cells and ways.
 
 Run by `test_cuda.py` in a process of its own: on a GPU where there is one, else by Triton's interpreter.
 """
@@ -9,7 +9,6 @@ import random
 
 import pytest
 import torch
-from tests.engines.cuda_oracle import Oracle
 
 from sparsam.engines.cuda import program, steps
 from sparsam.engines.cuda.launch import interpreted
@@ -18,6 +17,7 @@ from sparsam.engines.cuda.links import no_sparse_links
 from sparsam.engines.cuda.memory import fresh_memory
 from sparsam.engines.cuda.sizes import Sizes
 from sparsam.engines.cuda.weights import Weights
+from tests.engines.cuda_oracle import Oracle
 
 DEVICE = "cpu" if interpreted() else "cuda"
 NEAR = 1e-5  # scores closer than this may change places by rounding

@@ -32,7 +32,7 @@ MOST_ACCESSES = 256  # rows of a step that a program compares with each other
 
 
 def why_not(model: Any) -> str | None:
-    """It runs SAM and SDNC with exact search on an NVIDIA GPU in float32, and the dense models as CUDA graphs."""
+    """It runs SAM and SDNC with exact search on an NVIDIA GPU, and the dense models as CUDA graphs."""
     if model.name not in ("sam", "sdnc", *dense.DENSE):
         return f"it has no {type(model).__name__}"
     weight = model.output.weight
@@ -53,8 +53,8 @@ def why_not(model: Any) -> str | None:
         return "it has no link_gradients=True"
     if getattr(model, "allocation", "ring") != "ring":
         return f"it has no allocation={model.allocation!r}"
-    if weight.dtype != torch.float32:
-        return f"it runs in float32, the parameters are {weight.dtype}"
+    if weight.dtype not in (torch.float32, torch.bfloat16):
+        return f"it runs in float32 or bfloat16, the parameters are {weight.dtype}"
     if layout_of(sizes_of(model), "lstm", model.hidden_size).ACCESSES > MOST_ACCESSES:
         return f"num_heads and k are too large together: it has room for {MOST_ACCESSES} accesses in a step"
     return None

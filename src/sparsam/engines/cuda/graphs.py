@@ -1,7 +1,8 @@
 """Sequences of the dense models as CUDA graphs: captured once for a shape, replayed forward and backward.
 
 A step of NTM, DAM or DNC in plain PyTorch is a hundred small kernels, and the host launches each for longer than it
-runs. A graph keeps the launches of a whole sequence, and `torch.compile` (where it works) makes the kernels fewer.
+runs. A graph keeps the launches of a whole sequence. With `compiled`, `torch.compile` makes the kernels fewer; their
+rounding is then not the reference's.
 
 A captured sequence owns the buffers it computes in, so one of them serves one forward pass at a time until its backward
 pass is done; calls that overlap get captures of their own, up to `MOST_CAPTURES`, and then run without a graph.
@@ -44,7 +45,7 @@ def plain_sequence(step: Step, x: Tensor, state: tuple[Tensor, ...], ends: Tenso
 class Sequences:
     """The captured sequences of one step function over one set of parameters."""
 
-    def __init__(self, step: Step, parameters: tuple[Tensor, ...], compiled: bool = True) -> None:
+    def __init__(self, step: Step, parameters: tuple[Tensor, ...], compiled: bool = False) -> None:
         self.plain, self.parameters, self.compiled = step, parameters, compiled
         self.step: Step | None = None
         self.captures: dict[Hashable, list[Capture]] = {}
@@ -97,6 +98,40 @@ class Sequences:
         return self.step
 
 
+class Cumprod(torch.autograd.Function):
+    """`torch.cumprod` over the last dimension. Torch's own gradient asks the device whether a factor is 0.
+
+    d x(i) = sum_{k >= i} g(k) prod_{j <= k, j != i} x(j), with all N^2 products of neighbours at once.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return torch.cumprod(x, -1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        size = x.shape[-1]
+        after = torch.ones(size, size, dtype=torch.bool, device=x.device).triu(1)  # k > i
+        products = torch.where(after, x[..., None, :], 1.0).cumprod(-1)  # prod of x(j) for i < j <= k
+        tail = (products * gradient[..., None, :]).masked_fill(after.mT, 0.0).sum(-1)
+        before = torch.cumprod(torch.cat([torch.ones_like(x[..., :1]), x[..., :-1]], dim=-1), -1)
+        return before * tail
+
+
+class Capturable(torch.overrides.TorchFunctionMode):
+    """Replaces what cannot be captured: the gradients of `cumprod` and `prod` over a dimension."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = [*args, *(kwargs or {}).values()]
+        if len(given) == 2 and function in (torch.cumprod, Tensor.cumprod):
+            return Cumprod.apply(given[0].movedim(given[1], -1)).movedim(-1, given[1])
+        if len(given) == 2 and function in (torch.prod, Tensor.prod):
+            return Cumprod.apply(given[0].movedim(given[1], -1))[..., -1]
+        return function(*args, **(kwargs or {}))
+
+
 class Capture:
     """One sequence of fixed shapes in buffers of its own."""
 
@@ -121,7 +156,8 @@ class Capture:
         def run() -> tuple[Tensor, ...]:
             x, *rest = self.inputs
             ends = rest.pop() if padded else None
-            return plain_sequence(step, x, tuple(rest), ends)
+            with Capturable():
+                return plain_sequence(step, x, tuple(rest), ends)
 
         def gradients(outputs: tuple[Tensor, ...], given: list[Tensor]) -> tuple[Tensor | None, ...]:
             return torch.autograd.grad(

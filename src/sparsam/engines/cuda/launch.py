@@ -29,19 +29,23 @@ def interpreted() -> bool:
 
 
 def launch(
-    kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: dict[str, Any], warps: int
+    kernel: Any,
+    grid: tuple[int, ...],
+    arguments: tuple[Any, ...],
+    constants: dict[str, Any],
+    warps: int,
+    types: tuple[torch.dtype, ...] = (),
 ) -> None:
     """Launch a kernel whose constants come last.
 
     Triton finds the compiled kernel again at every launch by looking at all arguments, which takes longer than a step
     of a sequence. Here whole numbers are not compiled for and every tensor begins at a multiple of 16 bytes, so the
-    constants and the tensors' types decide.
+    constants decide, with the `types` of those tensors that are not always of one.
     """
     if interpreted():
         kernel[grid](*arguments, **constants, num_warps=warps)
         return
     values = tuple(constants.values())
-    types = tuple(value.dtype for value in arguments if isinstance(value, Tensor))
     key = (kernel.__name__, values, warps, types, torch.cuda.current_device())
     found = _compiled.get(key)
     if found is None:
@@ -52,7 +56,12 @@ def launch(
 
 def no_tensor(like: Tensor) -> Tensor:
     """In place of a tensor that a kernel does not look at."""
-    return torch.empty(0, dtype=torch.float32, device=like.device)
+    return _no_tensor(like.device)
+
+
+@lru_cache(maxsize=64)
+def _no_tensor(device: torch.device) -> Tensor:
+    return torch.empty(0, dtype=torch.float32, device=device)
 
 
 @lru_cache(maxsize=256)
@@ -131,7 +140,10 @@ def launch_forward(
         SPLITS=0 if partial is None else partial.shape[1],
         ENDS=ends_of_state is not None,
     )
-    launch(kernel, (batch,), arguments, constants, warps)
+    types: tuple[torch.dtype, ...] = () if matrices is None else (matrices.recurrent.dtype,)
+    if ends_of_state is not None:
+        types = (*types, ends_of_state[2].dtype)
+    launch(kernel, (batch,), arguments, constants, warps, types)
 
 
 def new_scratch(size: Layout, batch: int, rows: int, like: Tensor) -> tuple[Tensor, ...]:
@@ -219,4 +231,5 @@ def launch_backward(
     )
     cell = "none" if matrices is None else size.CELL
     constants = _constants("backward", size, CELL=cell, SIMILARITY=sizes.similarity, PRODUCT=PRODUCT)
-    launch(kernel, (batch,), arguments, constants, WARPS if warps is None else warps)
+    types = () if matrices is None else (matrices.recurrent.dtype,)
+    launch(kernel, (batch,), arguments, constants, WARPS if warps is None else warps, types)

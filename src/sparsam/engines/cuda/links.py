@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,19 +35,25 @@ class SparseLinks:
     def shape(self) -> tuple[int, int, int]:
         return self.before_columns.shape[0], self.rows, self.rows
 
+    def _with(self, tensors: Iterable[Tensor]) -> SparseLinks:
+        before_columns, before_weights, after_columns, after_weights, now_columns, now_weights = tensors
+        return SparseLinks(
+            before_columns, before_weights, after_columns, after_weights, now_columns, now_weights, self.rows
+        )
+
     def detach(self) -> SparseLinks:
         return self  # constants for the gradient
 
     def clone(self) -> SparseLinks:
-        return SparseLinks(*(value.clone() for value in self.tensors()), self.rows)
+        return self._with(value.clone() for value in self.tensors())
 
     def to(self, *args: Any, **kwargs: Any) -> SparseLinks:
-        return SparseLinks(*(converted(value, *args, **kwargs) for value in self.tensors()), self.rows)
+        return self._with(converted(value, *args, **kwargs) for value in self.tensors())
 
     def blend(self, mask: Tensor, other: SparseLinks) -> SparseLinks:
         rows = max(self.before_columns.shape[1], other.before_columns.shape[1])
         pairs = zip(other.grown(rows).tensors(), self.grown(rows).tensors())
-        return SparseLinks(*(blended(mask, theirs, ours) for theirs, ours in pairs), self.rows)
+        return self._with(blended(mask, theirs, ours) for theirs, ours in pairs)
 
     def grown(self, rows: int) -> SparseLinks:
         """The same links with at least so many rows there."""
@@ -55,12 +62,12 @@ class SparseLinks:
             return self
         values = (-1, 0.0, -1, 0.0)
         tensors = [F.pad(value, (0, 0, 0, more), value=blank) for value, blank in zip(self.tensors()[:4], values)]
-        return SparseLinks(*tensors, self.now_columns, self.now_weights, self.rows)
+        return self._with([*tensors, self.now_columns, self.now_weights])
 
     def working_copy(self, rows: int) -> SparseLinks:
         """What a call writes to."""
         grown = self.grown(rows).tensors()
-        return SparseLinks(*(value.clone(memory_format=torch.contiguous_format) for value in grown), self.rows)
+        return self._with(value.clone(memory_format=torch.contiguous_format) for value in grown)
 
 
 torch.serialization.add_safe_globals([SparseLinks])

@@ -8,6 +8,7 @@ most, and only these are there: neither bytes nor time depend on N. A memory tha
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,8 +52,9 @@ class CudaMemory:
     def tensors(self) -> tuple[Tensor, ...]:
         return self.words, self.last_access, self.counters, self.queue_rows, self.queue_stamps
 
-    def _with(self, tensors: Any) -> CudaMemory:
-        return CudaMemory(*tensors, self.rows, self.start)
+    def _with(self, tensors: Iterable[Tensor]) -> CudaMemory:
+        words, last_access, counters, queue_rows, queue_stamps = tensors
+        return CudaMemory(words, last_access, counters, queue_rows, queue_stamps, self.rows, self.start)
 
     def detach(self) -> CudaMemory:
         return dataclasses.replace(self, words=self.words.detach())
@@ -105,16 +107,16 @@ torch.serialization.add_safe_globals([CudaMemory])
 
 
 def fresh_memory(sizes: Any, batch: int, initial: Tensor | None, like: Tensor) -> CudaMemory:
-    """A starting memory, blank or the user's (N, W) or (B, N, W), with the ring in row order."""
+    """A starting memory, blank or the user's (N, W) or (B, N, W), with the ring in row order; float32 in any case."""
     rows, width = sizes.rows, sizes.width
     there = min(rows, 2 * sizes.k + sizes.heads) if initial is None else rows
     counts = torch.zeros(1, 1, dtype=torch.int32, device=like.device)
     empty = counts.expand(batch, 1)
     counters = counts.expand(batch, COUNTERS)
     if initial is None:
-        words = like.new_zeros(1, 1, 1).expand(batch, there, width)
+        words = like.new_zeros(1, 1, 1, dtype=torch.float32).expand(batch, there, width)
     else:
-        words = initial.expand(batch, rows, width)
+        words = initial.to(torch.float32).expand(batch, rows, width)
         used = last_written(initial.detach()).expand(batch)
         counters = torch.stack([used if i == USED else torch.zeros_like(used) for i in range(COUNTERS)], dim=1)
     return CudaMemory(words, counts.expand(batch, there), counters, empty, empty, rows, initial)

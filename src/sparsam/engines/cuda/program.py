@@ -97,20 +97,19 @@ def forward(
     links = None if before.links is None else before.links.working_copy(memory.words.shape[1])
     if stepwise is None:
         stepwise = by_steps.pays(size, batch, before.memory)
-    start = Before(*(aligned_tensor(value.detach()) if isinstance(value, Tensor) else value for value in before))
+    given = [no_tensor(x) if value is None else aligned_tensor(value.detach()) for value in before[:5]]
     if stepwise:
-        final = by_steps.forward(sizes, size, tape, matrices, start, memory, links, ends, lengths is not None)
+        final = by_steps.forward(sizes, size, tape, matrices, given, memory, links, ends, lengths is not None)
     else:
-        final = tuple(
-            no_tensor(x) if value is None else torch.empty_like(value, memory_format=torch.contiguous_format)
-            for value in start[:5]
-        )
-        given = [no_tensor(x) if value is None else value for value in start[:5]]
+        final = [torch.empty_like(value) for value in given]
         launch_forward(sizes, size, tape, matrices, memory, links, ends, ends_of_state=(*given, *final))
+    hidden, state_cell, read, read_rows, read_weights = final
     after = Before(
-        final[0] if before.hidden is not None else None,
-        final[1] if before.cell is not None else None,
-        *final[2:],
+        None if before.hidden is None else hidden,
+        None if before.cell is None else state_cell,
+        read,
+        read_rows,
+        read_weights,
         memory,
         links,
     )

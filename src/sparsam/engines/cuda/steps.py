@@ -49,18 +49,18 @@ def forward(
     size: Layout,
     tape: Tape,
     matrices: Packed | None,
-    before: Any,
+    given: list[Tensor],
     memory: CudaMemory,
     links: SparseLinks | None,
     ends: Tensor,
     padded: bool,
     parts: int | None = None,
-) -> tuple[Tensor, ...]:
+) -> list[Tensor]:
     """All steps; returns the state's hidden, cell, read, read_rows and read_weights after the last."""
     steps, batch = tape.unused.shape[:2]
     rows = memory.words.shape[1]
     units, none = size.H, no_tensor(tape.joint)
-    _begin(size, tape, before)
+    _begin(size, tape, given)
     parts = parts_of_search(batch, rows) if parts is None else parts
     partial = torch.empty(batch, parts, size.RP, size.KP, dtype=torch.int64, device=none.device) if parts else None
     scratch = new_scratch(size, batch, rows, none)
@@ -82,33 +82,34 @@ def forward(
         launch_forward(*shared, between=(t, t + 1), part="write", scratch=scratch, warps=WARPS)
         launch_search(sizes, size, tape, memory, ends, partial, t, SEARCH, SEARCH_WARPS)
         launch_forward(*shared, between=(t, t + 1), part="read", partial=partial, scratch=scratch, warps=WARPS)
-    return _end(size, tape, ends, padded)
+    return [new.to(old.dtype) for new, old in zip(_end(size, tape, ends, padded), given)]
 
 
-def _begin(size: Layout, tape: Tape, before: Any) -> None:
+def _begin(size: Layout, tape: Tape, given: list[Tensor]) -> None:
     """The state that the first step starts from, on the tape."""
+    hidden, cell, read, read_rows, read_weights = given
     tape.rows[0] = -1
     tape.weights[0] = 0
-    tape.rows[0, :, : size.R, : size.K] = before.read_rows
-    tape.weights[0, :, : size.R, : size.K] = before.read_weights
-    tape.joint[0, :, size.H :] = before.read.flatten(1)
-    if before.hidden is not None:
-        tape.joint[0, :, : size.H] = before.hidden
-    if before.cell is not None:
-        tape.cells[0] = before.cell
+    tape.rows[0, :, : size.R, : size.K] = read_rows
+    tape.weights[0, :, : size.R, : size.K] = read_weights
+    tape.joint[0, :, size.H :] = read.flatten(1)
+    if size.H:
+        tape.joint[0, :, : size.H] = hidden
+    if size.CELL == "lstm":
+        tape.cells[0] = cell
 
 
-def _end(size: Layout, tape: Tape, ends: Tensor, padded: bool) -> tuple[Tensor, ...]:
+def _end(size: Layout, tape: Tape, ends: Tensor, padded: bool) -> list[Tensor]:
     batch = ends.shape[0]
     final: Any = (ends.long(), torch.arange(batch, device=ends.device)) if padded else tape.unused.shape[0]
     joint = tape.joint[final]
-    return (
+    return [
         joint[:, : size.H].clone(),
         tape.cells[final].clone() if size.CELL == "lstm" else joint,
         joint[:, size.H :].clone().view(batch, size.R, size.W),
         tape.rows[final][:, : size.R, : size.K].long(),
         tape.weights[final][:, : size.R, : size.K].clone(),
-    )
+    ]
 
 
 def backward(

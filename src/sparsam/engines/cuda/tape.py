@@ -10,23 +10,6 @@ from torch import Tensor
 
 from sparsam.engines.cuda.layout import Layout
 
-FIELDS = (
-    "gates",
-    "cells",
-    "joint",
-    "interface",
-    "rows",
-    "weights",
-    "scores",
-    "unused",
-    "read_words",
-    "content_rows",
-    "content_weights",
-    "content_words",
-    "to_before",
-    "to_after",
-)
-
 
 @dataclass(eq=False)
 class Tape:
@@ -48,7 +31,7 @@ class Tape:
     to_after: Tensor  # P(j, i)
 
     def tensors(self) -> list[Tensor]:
-        return [getattr(self, name) for name in FIELDS]
+        return list(vars(self).values())
 
 
 def new_tape(size: Layout, steps: int, batch: int, like: Tensor) -> Tape:
