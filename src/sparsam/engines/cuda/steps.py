@@ -29,7 +29,7 @@ MANY_ELEMENTS = 264  # two per multiprocessor of an H200
 LONG_SEARCH = 4096  # rows there
 PROGRAMS = 528  # of a split search
 LEAST_PART, MOST_PARTS = 512, 128  # rows of a part of a search; parts
-SEARCH, SEARCH_WARPS = 128, 4
+SEARCH, SEARCH_WARPS = 128, 8
 WARPS = 4
 
 
