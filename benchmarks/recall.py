@@ -43,7 +43,7 @@ class ReplayedMemory(SAMMemory):
 
 
 def replayed(model: SAM, x: Tensor, memory: Tensor | None = None, state: Any = None) -> Any:
-    """The same model on the reference engine, to be run on the same x from the same start, with `model`'s selections."""
+    """The same model on the reference engine with `model`'s selections, to be run on the same x from the same start."""
     if state is None:
         state = model.initial_state(x.shape[int(not model.batch_first)], memory)
     with torch.no_grad():
