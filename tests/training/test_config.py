@@ -46,7 +46,7 @@ def test_settings_change_a_copy() -> None:
 
 
 def test_models_get_only_what_they_understand() -> None:
-    assert ModelConfig("lstm").arguments() == {"hidden_size": 100}
+    assert ModelConfig("lstm").arguments() == {"hidden_size": 100, "engine": "auto"}
     assert "k" not in ModelConfig("ntm").arguments() and ModelConfig("sam", k=2).arguments()["k"] == 2
     assert ModelConfig("sam", extra={"delta": 0.1}).arguments()["delta"] == 0.1
 
