@@ -14,6 +14,7 @@ import contextlib
 import io
 import json
 import os
+import pickle
 import re
 import shutil
 import warnings
@@ -57,10 +58,6 @@ def save(
     """
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / f"{step:010d}"
-    if final.exists():
-        if _damage(final) is None:
-            return final
-        _delete(final)
     remove_leftovers(folder)
     temporary = folder / f".writing-{step:010d}-{os.getpid()}"
     buffer = io.BytesIO()
@@ -73,13 +70,17 @@ def save(
         for name, data in contents.items():
             write_synced(temporary / name, data)
         sync_folder(temporary)
+        if final.exists():  # one that could not be loaded, or the run would be past it
+            _delete(final)
         temporary.rename(final)
         sync_folder(folder)
     except OSError:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    for old in steps(folder)[:-keep]:
-        _delete(folder / f"{old:010d}")
+    found = steps(folder)
+    later = [other for other in found if other > step]  # could not be loaded, or the run would not be here
+    for other in [*later, *found[: max(0, len(found) - len(later) - keep)]]:
+        _delete(folder / f"{other:010d}")
     return final
 
 
@@ -106,7 +107,9 @@ def load_newest(folder: Path) -> tuple[int, dict[str, Tensor], dict[str, Any]]:
         path = folder / f"{step:010d}"
         try:
             contents = _read(path)
-            return step, _tensors(contents[WEIGHTS]), _trainer_state(contents[TRAINER])
+            weights = _tensors(contents[WEIGHTS])
+            require_finite(weights, path)
+            return step, weights, _trainer_state(contents[TRAINER])
         except CheckpointError as error:
             warnings.warn(
                 f"checkpoint {path} is damaged or incomplete ({error}); trying the one before it", stacklevel=2
@@ -222,6 +225,8 @@ def _trainer_state(data: bytes) -> dict[str, Any]:
         state = torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
     except CheckpointError:
         raise
+    except pickle.UnpicklingError as error:
+        raise CheckpointError(f"{TRAINER} holds more than tensors and plain values, which is not executed") from error
     except Exception as error:
         raise CheckpointError(
             f"{TRAINER} cannot be read ({str(error).splitlines()[0] if str(error) else error!r})"

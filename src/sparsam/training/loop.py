@@ -75,6 +75,7 @@ class Run:
         self._rate_mark = self._display_mark = (self._started, 0, 0)
         self._first_step = 0
         self._last_save = self._started
+        self._saved_step: int | None = None  # of the last checkpoint that was written or gone on from
         self._readback = Readback()
 
     @property
@@ -233,7 +234,7 @@ class Run:
         """
         self._last_save = time.perf_counter()
         self._catch_up()
-        if not self._writes:
+        if not self._writes or self._saved_step == self.step:
             return
         trainer = {
             "learner": self.learner.state_dict(),
@@ -252,6 +253,7 @@ class Run:
                 trainer,
                 self.config.to_json(),
             )
+            self._saved_step = self.step
         except OSError as error:
             if last:
                 raise checkpoint.NotSaved(self._not_saved(error)) from error
@@ -272,6 +274,7 @@ class Run:
     def restore(self, saved: tuple[int, Any, dict[str, Any]]) -> None:
         """Go on from a checkpoint that the learner has loaded."""
         self.step, _, state = saved
+        self._saved_step = self.step
         self.learner.time_steps = state["time_steps"]
         if self.curriculum and state["curriculum"]:
             self.curriculum.load_state_dict(state["curriculum"])

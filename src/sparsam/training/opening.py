@@ -105,13 +105,13 @@ class Opening:
 
     def _write(self) -> None:
         folder, data = self.folder, getattr(self.learner.task, "fingerprint", None)
+        changed = compare_origin(folder, data, self._accept) if self._resume else None
+        remove_leftovers(folder.path)
         if not self._resume:
             self._wrote = True
             folder.clear()
             folder.create(self.config, data)
             return
-        changed = compare_origin(folder, data, self._accept)
-        remove_leftovers(folder.path)
         remove_leftovers(folder.checkpoints)
         if self.saved is None and folder.log_file.exists() and folder.log_file.stat().st_size:
             folder.log_file.replace(folder.path / "log-before.jsonl")

@@ -83,6 +83,8 @@ def _take_in(run: Run, crew: Crew) -> str | None:
         if report["non_finite"]:
             raise NonFiniteLoss(report["failure"])
         raise RuntimeError(f"a worker process failed:\n{report['failure']}")
+    if "began" in report:
+        run.write("worker", worker=report["began"].rank, process=report["began"].process.pid)
     run.learner.errors = report["errors"]
     run.learner.time_steps += report["time_steps"]
     for loss, norm in report["steps"]:
@@ -98,7 +100,7 @@ class Worker:
     def __init__(self, rank: int, process: Any, pipe: Connection, reports: queue.Queue) -> None:
         self.rank, self.process = rank, process
         self.due = time.perf_counter() + _START_SECONDS
-        self.gone = False
+        self.gone = self.began = False
         threading.Thread(target=self._read, args=(pipe, reports), daemon=True, name=f"worker-{rank}").start()
 
     def _read(self, pipe: Connection, reports: queue.Queue) -> None:
@@ -160,6 +162,9 @@ class Crew:
             return None
         worker.due = time.perf_counter() + self._config.wait_seconds
         self._steps += len(report.get("steps", ()))
+        if not worker.began:
+            worker.began = True
+            report["began"] = worker
         return report
 
     def _look_for_silent_ones(self) -> None:
