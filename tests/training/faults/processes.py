@@ -28,6 +28,13 @@ def workers(bench: Bench, count: int) -> Iterator[Result]:
         yield "a frozen worker is replaced", _frozen_worker(bench)
 
 
+def dead_workers(bench: Bench, count: int) -> Iterator[Result]:
+    """The two of these that matter most."""
+    for number in range(count):
+        yield "a killed worker is replaced", _killed_worker(bench, "replace", number)
+        yield "frozen workers and Ctrl-C", _frozen_workers(bench)
+
+
 def _start_workers(bench: Bench, folder: Path, *settings: str) -> subprocess.Popen[str]:
     endless = ["steps=1000000000", "eval_every=1000000000", "checkpoint_every=1000000000", "log_every=20", "workers=2"]
     command = [sys.executable, "-m", "sparsam.cli", "train", "--config", str(bench.config_file), "--out", str(folder),
@@ -149,7 +156,8 @@ def _launch(bench: Bench, folder: Path) -> subprocess.Popen[str]:
     how = ["--resume", str(folder)] if (folder / "config.json").exists() else ["--out", str(folder)]
     more = ["--config", str(bench.config_file)] if how[0] == "--out" else []
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone",
-               "-m", "sparsam.cli", "train", *how, *more, "-q", "--steps", "400", "--set", "checkpoint_every=20"]  # fmt: skip
+               "-m", "sparsam.cli", "train", *how, *more, "-q", "--steps", "400",
+               "--set", "checkpoint_every=20"]  # fmt: skip
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )
