@@ -22,6 +22,8 @@ void bind_indexes(nb::module_& m);
 void bind_versions(nb::module_& m);
 // Whole sequences, forward and backward.
 void bind_sequences(nb::module_& m);
+// A step of an optimiser.
+void bind_optimizer(nb::module_& m);
 
 template <class T>
 using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;

@@ -27,6 +27,7 @@ NB_MODULE(_native, m) {
   bind_indexes(m);
   bind_versions(m);
   bind_sequences(m);
+  bind_optimizer(m);
   m.def("use_openmp_runtime", &use_openmp_runtime);
   m.def("selected_isa", &selected_isa);
 }

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sparsam import KDForest
 from sparsam.models import MODELS
 from sparsam.training.config import CurriculumConfig, ModelConfig, RunConfig, TaskConfig
 
@@ -77,6 +78,7 @@ def test_an_index_with_settings_of_its_own() -> None:
         ("sam", {"extra": {"k_links": 3}}, "model.k_links: sam has no such setting"),
         ("sam", {"memory_sise": 3}, "did you mean 'memory_size'"),
         ("sam", {"k": "many"}, "model.k must be int, got 'many'"),
+        ("sam", {"index": KDForest()}, "model.index must be str"),
         ("sam", {"k": True}, "model.k must be int, got True"),
         ("sam", {"delta": "x"}, "model.delta must be float"),
         ("sdnc", {"link_gradients": "yes"}, "model.link_gradients must be bool"),
@@ -89,7 +91,7 @@ def test_a_setting_that_a_model_does_not_have_is_an_error(model: str, settings: 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_settings_are_those_of_the_constructor(name: str) -> None:
-    decided = {"self", "input_size", "output_size", "batch_first"}
+    decided = {"self", "input_size", "output_size", "batch_first", "device", "dtype"}
     wanted = {key for key in inspect.signature(MODELS[name].__init__).parameters if not key.startswith("_")} - decided
     config = ModelConfig(name)
     assert set(config.arguments()) == wanted

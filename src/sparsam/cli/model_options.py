@@ -57,7 +57,8 @@ def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
 
     Options that are not given stay out of the dict.
     """
-    settings = all_settings()
+    own_names = inspect.signature(command).parameters
+    settings = {key: owners for key, owners in all_settings().items() if key not in own_names}
 
     def called(**arguments: Any) -> None:
         given = {key: arguments.pop(key) for key in settings}

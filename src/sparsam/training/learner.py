@@ -11,7 +11,7 @@ from sparsam.training.checkpoint import load_weights
 from sparsam.training.config import RunConfig
 from sparsam.training.evaluate import forward
 from sparsam.training.flat import FlatParameters
-from sparsam.training.optimizer import build_optimizer, learning_rate
+from sparsam.training.optimizer import RMSProp, build_optimizer, learning_rate
 from sparsam.training.own import check_answers
 from sparsam.training.prefetch import Prefetch
 from sparsam.training.saved import find_weights, load_into
@@ -89,19 +89,24 @@ class Learner:
         the numbers have arrived.
         """
         settings = self.config.optimizer
-        norm: float | Tensor
+        if self._rate_varies:
+            rate = learning_rate(settings, step, self.config.steps, level)
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+        norm: float | Tensor | None = None
         if isinstance(loss, Tensor):
             norm = self.flat.clip_there(settings.clip)
             # Adam and RMSProp skip the step by themselves where this is 1.
             self.optimizer.found_inf = 1 - (norm + loss).isfinite().float()  # type: ignore[attr-defined]
         else:
+            if isinstance(self.optimizer, RMSProp) and math.isfinite(loss):
+                norm = self.optimizer.clipped_step(settings.clip)
+                if norm is not None:
+                    self.judge(step, loss, norm)
+                    return norm
             norm = self.flat.clip(settings.clip)
             if not self.judge(step, loss, norm):
                 return norm
-        if self._rate_varies:
-            rate = learning_rate(settings, step, self.config.steps, level)
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
         self.optimizer.step()
         return norm
 

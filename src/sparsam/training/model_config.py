@@ -19,7 +19,7 @@ import torch
 from sparsam.training.suggest import suggest
 
 DEFAULTS = {"memory_size": 1024}  # where a run begins with something else than the constructor does
-_TASK_DECIDES = ("input_size", "output_size", "batch_first")
+_NOT_SET_HERE = ("input_size", "output_size", "batch_first", "device", "dtype")  # the task and the run decide them
 _FIRST_FORMAT = ("hidden_size", "memory_size", "word_size", "num_heads", "k", "index", "engine")
 _PLAIN = (bool, int, float, str)
 
@@ -81,9 +81,10 @@ def _settings(kind: type) -> dict[str, Setting]:
             hints = {}
         for key, parameter in list(parameters.items())[1:]:
             by_name = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-            if by_name and key not in (*_TASK_DECIDES, *found) and not key.startswith("_"):
+            if by_name and key not in (*_NOT_SET_HERE, *found) and not key.startswith("_"):
                 default = DEFAULTS.get(key, None if parameter.default is parameter.empty else parameter.default)
-                found[key] = Setting(key, _plain_kinds(hints.get(key, Any)), default)
+                kinds = _plain_kinds(hints.get(key, Any)) or ((str,) if isinstance(default, str) else ())
+                found[key] = Setting(key, kinds, default)  # of a name or an object, a config has the name
         if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
             break  # a constructor with **kwargs hands them to the class above it
     return found
