@@ -88,8 +88,7 @@ class Mqar(TokenTask):
         if self.random_blanks:
             fill = torch.randint(self.vocabulary, inputs.shape, generator=generator)
             inputs = torch.where(inputs == 0, fill, inputs)
-        time_first = (value.t().contiguous() for value in (inputs, targets, mask))
-        return Batch(*time_first, level=pairs)
+        return Batch(inputs.t().contiguous(), targets.t().contiguous(), mask.t().contiguous(), level=pairs)
 
     def chance(self, size: int) -> float:
         """Error of a guess among all values."""

@@ -20,7 +20,7 @@ import torch
 
 from sparsam.training.start import StartConfig
 
-MODELS = ("lstm", "ntm", "dam", "sam", "dnc", "sdnc")
+MODELS = ("lstm", "ntm", "dam", "sam", "dnc", "sdnc", "blocks")
 
 # The arguments each model understands besides input_size and output_size.
 _DENSE = ("hidden_size", "memory_size", "word_size", "num_heads")
@@ -32,12 +32,16 @@ _ARGUMENTS = {
     "dnc": _DENSE,
     "sam": _SPARSE,
     "sdnc": _SPARSE,
+    "blocks": _SPARSE,
 }
 
 
 @dataclass
 class ModelConfig:
-    """One of the six models. A setting that a model does not have (``k`` of an LSTM) is not passed to it."""
+    """One of the six models, or blocks of sequence mixers over tokens ("blocks").
+
+    A setting that a model does not have (``k`` of an LSTM) is not passed to it.
+    """
 
     name: str = "sam"
     hidden_size: int = 100
@@ -72,6 +76,10 @@ class ModelConfig:
     def build(self, input_size: int, output_size: int) -> torch.nn.Module:
         import sparsam
 
+        if self.name == "blocks":
+            from sparsam.experiments.baselines import TokenModel
+
+            return TokenModel(input_size, output_size, **self.arguments())
         return sparsam.build(self.name, input_size=input_size, output_size=output_size, **self.arguments())
 
 
