@@ -47,8 +47,8 @@ class WordProblem(TokenTask):
         if not 1 <= min_length <= max_length:
             raise ValueError(f"min_length: expected 1 <= min_length <= max_length, got {min_length} and {max_length}")
         self.group = group
-        self.table = multiplication_table(group)
-        self.vocabulary = len(self.table)
+        self.times = multiplication_table(group)
+        self.vocabulary = len(self.times)
         self.min_length, self.max_length = min_length, max_length
 
     def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
@@ -68,7 +68,7 @@ class WordProblem(TokenTask):
         """The product of every prefix of words (T, B), by doubling: ceil(log2 T) passes over the whole."""
         products, span = words.clone(), 1
         while span < len(words):
-            products[span:] = self.table[products[:-span], products[span:]]
+            products[span:] = self.times[products[:-span], products[span:]]
             span *= 2
         return products
 

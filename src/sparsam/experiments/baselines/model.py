@@ -18,6 +18,7 @@ from sparsam.experiments.baselines.attention import Attention
 from sparsam.experiments.baselines.delta import DeltaRule
 from sparsam.experiments.baselines.recurrent import LSTM, SAM
 from sparsam.tasks.tokens import TokenInput, digits_of
+from sparsam.training.start import StartConfig
 
 
 def sparse_memory(width: int, **settings: Any) -> nn.Module:
@@ -73,6 +74,7 @@ class TokenModel(nn.Module):
         mixers: one name of `MIXERS` for each block.
         parameters: how many parameters the blocks should have in all; None for no feed-forward parts.
         settings: further arguments of a mixer by its name, such as {"sam": {"hidden_size": 64}}.
+        start: what the first weights of the mixers "memory" and "sam" are moved to, as `StartConfig` says.
         memory_size, word_size, num_heads, k, index, engine: of the mixers "memory" and "sam".
     """
 
@@ -86,6 +88,7 @@ class TokenModel(nn.Module):
         mixers: Sequence[str] = ("memory",),
         parameters: int | None = None,
         settings: dict[str, dict[str, Any]] | None = None,
+        start: dict[str, Any] | None = None,
         memory_size: int = 65536,
         word_size: int = 32,
         num_heads: int = 4,
@@ -100,7 +103,11 @@ class TokenModel(nn.Module):
             if name not in MIXERS:
                 raise ValueError(f"mixers: expected names among {', '.join(MIXERS)}, got {name!r}")
             common = shared if name in ("memory", "sam") else {}
-            made.append(MIXERS[name](hidden_size, **{**common, **(settings or {}).get(name, {})}))
+            mixer = MIXERS[name](hidden_size, **{**common, **(settings or {}).get(name, {})})
+            if common and start is not None:
+                memory: Any = mixer if name == "memory" else mixer.model
+                StartConfig(**start).apply_interface(memory.interface, memory.num_heads, memory.word_size)
+            made.append(mixer)
         if not made:
             raise ValueError("mixers: expected at least one, got none")
         self.embed = TokenInput(input_size, hidden_size, digits_of(input_size, output_size))

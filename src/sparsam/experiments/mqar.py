@@ -1,0 +1,185 @@
+"""Multi-query associative recall beside attention and a linear recurrence: accuracy and cost over pairs and length.
+
+Two tasks. ``zoology`` is the setting of Arora et al. 2023: 8,192 tokens, 64 to 256 of them with 4 to 64 pairs in
+training, up to 1,024 with 256 pairs in the test. ``large`` has 262,144 tokens, enough keys for 100,000 pairs; a token
+is written with two digits of 512 (`sparsam.tasks.tokens`), so that 256 pairs at a time show a model all it needs. Its
+tests go on to 100,000 pairs in 400,000 tokens, streamed in pieces.
+
+All models have width 128 and 300,000 parameters in their blocks, the same optimiser and the same minibatches. Where
+zoology draws the smallest slice five times as often as the others, here all are drawn alike.
+``--set device=cuda`` trains and tests on a GPU.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparsam.experiments import token_report
+from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.token_tests import error_rate
+from sparsam.tasks.mqar import TESTED, TRAINED
+from sparsam.training.config import ModelConfig, OptimizerConfig, RunConfig, TaskConfig
+from sparsam.training.folder import RunFolder
+
+TASKS = {
+    "zoology": TaskConfig("mqar", {"vocabulary": 8192, "slices": [list(part) for part in TRAINED]}),
+    "large": TaskConfig(
+        "mqar", {"vocabulary": 2**18, "digits": 2, "slices": [list(part) for part in (*TRAINED, (1024, 256))]}
+    ),
+}
+PARAMETERS = 300_000
+
+
+def blocks(*mixers: str, heads: int = 4, **settings: dict[str, Any]) -> ModelConfig:
+    """A model of width 128 with these mixers, its feed-forward parts as wide as makes all models alike in size."""
+    return ModelConfig(
+        "blocks",
+        hidden_size=128,
+        memory_size=8192,
+        word_size=64,
+        num_heads=heads,
+        k=4,
+        extra={"mixers": list(mixers), "parameters": PARAMETERS, "settings": settings},
+    )
+
+
+MODELS = {
+    "memory": blocks("memory"),
+    "memory-one-head": blocks("memory", heads=1),
+    "memory-memory": blocks("memory", "memory"),
+    "memory-attention": blocks("memory", "attention"),
+    "sam": blocks("sam", sam={"hidden_size": 64, "word_size": 32}),
+    "attention": blocks("attention", "attention"),
+    "delta": blocks("delta", "delta"),
+    "lstm": blocks("lstm", "lstm"),
+}
+OPTIMIZER = OptimizerConfig(
+    "adam", learning_rate=1e-3, final_rate=1e-4, epsilon=1e-8, warmup=200, hold=4_000, patience=20
+)
+LONG = (1_000, 10_000, 100_000)  # pairs
+LONG_INDEXES = ("linear", "auto")
+SECONDS_PER_TEST = 600.0
+SEQUENCES, BATCH = 128, 32  # of a test slice
+
+
+def mqar(
+    seeds: int = 3,
+    budget: float | None = None,
+    tasks: Sequence[str] = tuple(TASKS),
+    models: Sequence[str] = tuple(MODELS),
+    steps: int = 20_000,
+) -> Experiment:
+    """``seeds`` runs of each model on each task, each of at most ``budget`` seconds."""
+    runs = {}
+    for task in tasks:
+        for model in models:
+            for seed in range(seeds):
+                name = f"{task}-{model}-{seed}"
+                runs[name] = RunConfig(
+                    name=name,
+                    seed=seed,
+                    model=MODELS[model],
+                    task=TASKS[task],
+                    optimizer=OPTIMIZER,
+                    batch_size=32,
+                    steps=steps,
+                    seconds=budget,
+                    stop_below=1e-4,
+                    eval_every=500,
+                    eval_batches=10,
+                    eval_batch_size=16,
+                    checkpoint_every=500,
+                    checkpoint_seconds=60.0,
+                )
+    return Experiment("mqar", "Multi-query associative recall", runs, solved=0.005)
+
+
+def slice_errors(run: str | Path) -> dict[str, Any]:
+    """A run's errors on each of zoology's test slices, kept beside it as slices.json."""
+    from sparsam.training.saved import load_model
+
+    model, task, config = load_model(run, memory_size=_room(1024, 4))
+    model.to(config.device)
+    found = {}
+    for length, pairs in TESTED:
+        draw = partial(task.sample_slice, BATCH, length=length, pairs=pairs)
+        found[f"{pairs} pairs in {length}"] = error_rate(
+            model, task, draw, SEQUENCES // BATCH, config.seed + 1, config.device
+        )
+    return found
+
+
+def long_errors(
+    run: str | Path, pairs: int, index: str = "linear", seconds: float | None = SECONDS_PER_TEST
+) -> dict[str, Any]:
+    """A run's errors on one sequence of ``pairs`` pairs in four times as many tokens, by that kind of search."""
+    from sparsam.training.saved import load_model
+
+    _, task, config = load_model(run)
+    rows = _room(4 * pairs, config.model.num_heads)
+    model, _, _ = load_model(run, memory_size=rows, index=index)
+    model.to(config.device)
+    draw = partial(task.sample_size, 1, size=pairs)
+    found = error_rate(model, task, draw, 1, config.seed + 1, config.device, seconds=seconds)
+    return {**found, "memory_size": rows, "index": index}
+
+
+def _room(tokens: int, heads: int) -> int:
+    """Rows for every word that could be written: one for each head and token, as a power of two."""
+    return 1 << (tokens * heads - 1).bit_length()
+
+
+def report(out: str | Path) -> str:
+    """Test every finished run under ``out`` (once), measure what each model costs (once); tables, plots, results.md."""
+    out = Path(out)
+    slices: dict[str, dict[str, Any]] = {}
+    long: dict[str, dict[str, Any]] = {}
+    models: dict[str, ModelConfig] = {}
+    device = "cpu"
+    for folder in (RunFolder(path.parent) for path in sorted(out.glob("*/result.json"))):
+        name, config = folder.path.name, folder.config()
+        device = config.device
+        models.setdefault(name.partition("-")[2].rpartition("-")[0], config.model)
+        slices[name] = token_report.once(folder.path / "slices.json", partial(slice_errors, folder.path))
+        if name.startswith("large"):
+            long[name] = _long_tests(folder)
+    cost = token_report.costs(out / "cost.json", models, device)
+    text = "\n".join(
+        [
+            "# Multi-query associative recall: accuracy (%) by slice",
+            "",
+            token_report.accuracy_table(slices),
+            "",
+            *(["# Long sequences", "", token_report.long_table(long), ""] if long else []),
+            "# Cost of one sequence",
+            "",
+            token_report.cost_table(cost),
+            "",
+        ]
+    )
+    (out / "results.md").write_text(text)
+    for start in TASKS:
+        some = {name: found for name, found in slices.items() if name.startswith(start)}
+        if some:
+            title = f"MQAR ({start}): accuracy over pairs"
+            token_report.draw_accuracy(some, long, out / f"{start}-accuracy.png", title)
+    token_report.draw_costs(cost, out)
+    return text
+
+
+def _long_tests(folder: RunFolder) -> dict[str, Any]:
+    """Errors by number of pairs and kind of search, kept beside the run as long.json as each is known."""
+    file = folder.path / "long.json"
+    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    mixers = folder.config().model.extra["mixers"]
+    for pairs in LONG:
+        for index in LONG_INDEXES if {"memory", "sam"} & set(mixers) else LONG_INDEXES[:1]:
+            key = f"{pairs:,} pairs, {index}"
+            if key not in found:
+                found[key] = long_errors(folder.path, pairs, index)
+                file.write_text(json.dumps(found, indent=2) + "\n")
+    return found
