@@ -31,10 +31,9 @@ def test_recipes_are_complete_fair_and_take_a_step(name: str) -> None:
         assert RunConfig.from_json(config.to_json()) == config
         same = (repr(config.optimizer), config.batch_size, config.steps, config.model.hidden_size)
         seen.add(same)
-        mixers = config.model.extra["mixers"]
         model = config.model.build(64, 64)
-        assert isinstance(model, TokenModel) and len(model.blocks) == len(mixers)
-        assert 0.99 * mqar.PARAMETERS <= model.block_parameters <= mqar.PARAMETERS, mixers
+        assert isinstance(model, TokenModel)
+        assert 0.99 * mqar.PARAMETERS <= model.block_parameters <= mqar.PARAMETERS, config.name
     assert len(seen) == 1  # one optimiser, batch, length of training and width for all models
     for config in list(experiment.runs.values())[:2]:
         learner = Learner(config.with_settings([*TINY[:3], "model.extra.parameters=250000", "batch_size=2"]))

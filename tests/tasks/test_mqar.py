@@ -69,6 +69,8 @@ def test_the_same_seed_draws_the_same_and_another_does_not() -> None:
 
 def test_slices_and_levels() -> None:
     task = Mqar()
+    assert task.slices == TRAINED
+    assert Mqar(vocabulary=64).slices == TRAINED[:3] and Mqar(vocabulary=6).slices == ((64, 2),)
     assert {task.sample(1, SIX.at(i)).inputs.shape[0] for i in range(30)} == {64, 128, 256}
     assert max(int(task.sample(1, SIX.at(i), level=20).mask.sum()) for i in range(60)) == 20
     assert task.sample_size(1, SIX.at(0), 300).inputs.shape == (1200, 1)

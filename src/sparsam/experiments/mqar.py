@@ -175,9 +175,9 @@ def _long_tests(folder: RunFolder) -> dict[str, Any]:
     """Errors by number of pairs and kind of search, kept beside the run as long.json as each is known."""
     file = folder.path / "long.json"
     found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
-    mixers = folder.config().model.extra["mixers"]
+    searches = any(mixer in folder.path.name for mixer in ("memory", "sam"))
     for pairs in LONG:
-        for index in LONG_INDEXES if {"memory", "sam"} & set(mixers) else LONG_INDEXES[:1]:
+        for index in LONG_INDEXES if searches else LONG_INDEXES[:1]:
             key = f"{pairs:,} pairs, {index}"
             if key not in found:
                 found[key] = long_errors(folder.path, pairs, index)

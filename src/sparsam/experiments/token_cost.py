@@ -6,7 +6,7 @@ holds memory that the next measurement would not see. ``python -m sparsam.experi
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 import gc
 import json
 import os
@@ -18,7 +18,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from sparsam.training.config import ModelConfig, from_dict
+from sparsam.training.config import ModelConfig, RunConfig
 
 LENGTHS = (256, 1_024, 4_096, 16_384, 40_960)
 _WARM_UP = 64  # tokens
@@ -26,9 +26,8 @@ _WARM_UP = 64  # tokens
 
 def measure(config: ModelConfig, length: int, vocabulary: int = 8192, device: str = "cpu") -> dict[str, float]:
     """The figures of `measure_here`, in a fresh process."""
-    task = json.dumps(
-        {"config": dataclasses.asdict(config), "length": length, "vocabulary": vocabulary, "device": device}
-    )
+    whole = RunConfig(model=config).to_dict()
+    task = json.dumps({"config": whole, "length": length, "vocabulary": vocabulary, "device": device})
     done = subprocess.run(
         [sys.executable, "-m", "sparsam.experiments.token_cost", task], capture_output=True, text=True, check=False
     )
@@ -45,7 +44,8 @@ def measure_here(config: ModelConfig, length: int, vocabulary: int = 8192, devic
     """
     torch.manual_seed(0)
     rows = 1 << (length * config.num_heads - 1).bit_length()
-    config = dataclasses.replace(config, memory_size=max(rows, 1024))
+    config = copy.deepcopy(config)
+    config.memory_size = max(rows, 1024)
     model = config.build(vocabulary, vocabulary).to(device)
     tokens = torch.randint(vocabulary, (length, 1), device=device)
     mask = (torch.arange(length, device=device) % 4 == 3).unsqueeze(1)
@@ -93,5 +93,5 @@ def _held_bytes(device: str) -> int:
 
 if __name__ == "__main__":
     task = json.loads(sys.argv[1])
-    task["config"] = from_dict(ModelConfig, task["config"])
+    task["config"] = RunConfig.from_dict(task["config"]).model
     print(json.dumps(measure_here(**task)))

@@ -143,7 +143,8 @@ def run_labels(configs: Sequence[RunConfig]) -> list[str]:
     labels = []
     for entry in flat:
         same_model = [other for other in flat if other["model.name"] == entry["model.name"]]
-        parts = ["+".join(entry.get("model.extra.mixers") or [entry["model.name"].upper()])]
+        mixers = entry.get("model.mixers", entry.get("model.extra.mixers"))
+        parts = ["+".join(mixers) if mixers else entry["model.name"].upper()]
         if several_tasks:
             parts.append(entry["task.name"])
         for key in differing:

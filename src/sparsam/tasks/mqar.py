@@ -31,14 +31,17 @@ TESTED = ((64, 4), (64, 8), (64, 16), (128, 32), (256, 64), (512, 128), (1024, 2
 
 
 class Mqar(TokenTask):
-    """A minibatch is drawn from one of ``slices``; at level h it has U(1, h) pairs."""
+    """A minibatch is drawn from one of ``slices``; at level h it has U(1, h) pairs.
+
+    ``slices``: None for those of zoology's training set that the vocabulary has keys for.
+    """
 
     name = "mqar"
 
     def __init__(
         self,
         vocabulary: int = 8192,
-        slices: Sequence[Sequence[int]] = TRAINED,
+        slices: Sequence[Sequence[int]] | None = None,
         power: float = 0.01,
         random_blanks: bool = False,
         digits: int = 1,
@@ -46,6 +49,8 @@ class Mqar(TokenTask):
         base_of(vocabulary, digits)
         if vocabulary < 4 or vocabulary % 2:
             raise ValueError(f"vocabulary: expected an even number of at least 4 tokens, got {vocabulary}")
+        if slices is None:
+            slices = [part for part in TRAINED if part[1] < vocabulary // 2] or [(64, vocabulary // 2 - 1)]
         if not slices:
             raise ValueError("slices: expected at least one (length, pairs), got none")
         if power <= 0:
