@@ -13,6 +13,7 @@ zoology draws the smallest slice five times as often as the others, here all are
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -62,7 +63,7 @@ OPTIMIZER = OptimizerConfig(
 )
 LONG = (1_000, 10_000, 100_000)  # pairs
 LONG_INDEXES = ("linear", "auto")
-SECONDS_PER_TEST = 600.0
+SECONDS_PER_TEST = 120.0
 SEQUENCES, BATCH = 128, 32  # of a test slice
 
 
@@ -113,9 +114,7 @@ def slice_errors(run: str | Path) -> dict[str, Any]:
     return found
 
 
-def long_errors(
-    run: str | Path, pairs: int, index: str = "linear", seconds: float | None = SECONDS_PER_TEST
-) -> dict[str, Any]:
+def long_errors(run: str | Path, pairs: int, index: str = "linear", seconds: float | None = None) -> dict[str, Any]:
     """A run's errors on one sequence of ``pairs`` pairs in four times as many tokens, by that kind of search."""
     from sparsam.training.saved import load_model
 
@@ -126,6 +125,16 @@ def long_errors(
     draw = partial(task.sample_size, 1, size=pairs)
     found = error_rate(model, task, draw, 1, config.seed + 1, config.device, seconds=seconds)
     return {**found, "memory_size": rows, "index": index}
+
+
+def long_test(run: Path, pairs: int, index: str, seconds: float | None, again: bool = False) -> dict[str, Any]:
+    """`long_errors`, kept beside the run in long.json; measured once, or ``again``. Returns all that is there."""
+    file, key = run / "long.json", f"{pairs:,} pairs, {index}"
+    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    if again or key not in found:
+        found[key] = long_errors(run, pairs, index, seconds)
+        file.write_text(json.dumps(found, indent=2) + "\n")
+    return found
 
 
 def _room(tokens: int, heads: int) -> int:
@@ -146,7 +155,7 @@ def report(out: str | Path) -> str:
         models.setdefault(name.partition("-")[2].rpartition("-")[0], config.model)
         slices[name] = token_report.once(folder.path / "slices.json", partial(slice_errors, folder.path))
         if name.startswith("large"):
-            long[name] = _long_tests(folder)
+            long[name] = _long_tests(folder.path)
     cost = token_report.costs(out / "cost.json", models, device)
     text = "\n".join(
         [
@@ -171,15 +180,17 @@ def report(out: str | Path) -> str:
     return text
 
 
-def _long_tests(folder: RunFolder) -> dict[str, Any]:
-    """Errors by number of pairs and kind of search, kept beside the run as long.json as each is known."""
-    file = folder.path / "long.json"
-    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
-    searches = any(mixer in folder.path.name for mixer in ("memory", "sam"))
+def _long_tests(run: Path) -> dict[str, Any]:
+    """All long tests of a run, each for at most so long that a report is not a day's work."""
+    searches = any(mixer in run.name for mixer in ("memory", "sam"))
+    found: dict[str, Any] = {}
     for pairs in LONG:
         for index in LONG_INDEXES if searches else LONG_INDEXES[:1]:
-            key = f"{pairs:,} pairs, {index}"
-            if key not in found:
-                found[key] = long_errors(folder.path, pairs, index)
-                file.write_text(json.dumps(found, indent=2) + "\n")
+            found = long_test(run, pairs, index, SECONDS_PER_TEST)
     return found
+
+
+if __name__ == "__main__":
+    # One long test for as long as it takes: RUN PAIRS INDEX, such as runs/mqar/large-memory-0 100000 auto
+    folder, number, search = sys.argv[1:]
+    print(json.dumps(long_test(Path(folder), int(number), search, None, again=True), indent=2))

@@ -1,7 +1,8 @@
 """What a model over tokens costs as sequences grow: seconds per token, and bytes that training keeps per token.
 
-Each figure is one sequence (B = 1) of a fresh model in a process of its own, since a process that has measured once
-holds memory that the next measurement would not see. ``python -m sparsam.experiments.token_cost JSON`` is that process.
+Each figure is one sequence (B = 1) of a fresh model. On a CPU bytes are those of the process, and one that has measured
+before holds memory that the next measurement would not see: there each figure has a process of its own, which is
+``python -m sparsam.experiments.token_cost JSON``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _WARM_UP = 64  # tokens
 
 
 def measure(config: ModelConfig, length: int, vocabulary: int = 8192, device: str = "cpu") -> dict[str, float]:
-    """The figures of `measure_here`, in a fresh process."""
+    """The figures of `measure_here`, on a CPU from a fresh process."""
+    if torch.device(device).type == "cuda":
+        return measure_here(config, length, vocabulary, device)
     whole = RunConfig(model=config).to_dict()
     task = json.dumps({"config": whole, "length": length, "vocabulary": vocabulary, "device": device})
     done = subprocess.run(

@@ -91,3 +91,19 @@ def test_attention_learns_two_pairs() -> None:
     for step in range(500):
         learner.apply(step, learner.gradient(step, None))
     assert evaluate(learner.model, learner.task, MinibatchSeeds(1), 4, 32)["error_rate"] < 0.05  # measured: 0
+
+
+def test_a_start_moves_the_gates_of_memories_and_nothing_else() -> None:
+    def made(start: dict | None) -> TokenModel:
+        torch.manual_seed(0)
+        settings = {"sam": {"hidden_size": 8}, "attention": {"num_heads": 2}}
+        return TokenModel(8, 8, mixers=["sam", "memory", "attention"], settings=settings, start=start, **SMALL)
+
+    plain, moved = made(None), made({"write": 1.0, "reuse": -3.0, "sharpness": 2.0})
+    changed = set()
+    for (name, before), after in zip(plain.named_parameters(), moved.parameters(), strict=True):
+        if not before.equal(after):
+            changed.add(name)
+            torch.testing.assert_close((after - before)[-6:], torch.tensor([2.0, 2.0, 1.0, 1.0, -3.0, -3.0]), msg=name)
+            assert after[:-6].equal(before[:-6])
+    assert changed == {"blocks.0.mixer.model.interface.bias", "blocks.1.mixer.interface.bias"}
