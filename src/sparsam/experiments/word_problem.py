@@ -19,7 +19,7 @@ from typing import Any
 
 from sparsam.experiments import token_report
 from sparsam.experiments.experiment import Experiment
-from sparsam.experiments.mqar import OPTIMIZER, blocks
+from sparsam.experiments.mqar import OPTIMIZER, START, blocks
 from sparsam.experiments.token_tests import error_rate
 from sparsam.tasks.token_mixture import TokenMixture
 from sparsam.training.config import CurriculumConfig, RunConfig, TaskConfig
@@ -46,7 +46,7 @@ TASKS = {
 CURRICULUM = CurriculumConfig(start=2, threshold=0.2, patience=50, max_level=LONGEST)
 MODELS = {
     "lstm-memory": blocks("lstm", "memory"),
-    "sam": blocks("sam", sam={"hidden_size": 128, "word_size": 32}),
+    "sam": blocks("sam", sam_start={**START, "words": 8.0}, sam={"hidden_size": 128, "num_heads": 2}),
     "lstm": blocks("lstm", "lstm"),
     "memory": blocks("memory", "memory"),
     "attention": blocks("attention", "attention"),

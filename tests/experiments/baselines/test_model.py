@@ -99,7 +99,8 @@ def test_a_start_moves_the_gates_of_memories_and_nothing_else() -> None:
         settings = {"sam": {"hidden_size": 8}, "attention": {"num_heads": 2}}
         return TokenModel(8, 8, mixers=["sam", "memory", "attention"], settings=settings, start=start, **SMALL)
 
-    plain, moved = made(None), made({"write": 1.0, "reuse": -3.0, "sharpness": 2.0})
+    gates = {"write": 1.0, "reuse": -3.0, "sharpness": 2.0}
+    plain, moved = made(None), made({"memory": gates, "sam": gates})
     changed = set()
     for (name, before), after in zip(plain.named_parameters(), moved.parameters(), strict=True):
         if not before.equal(after):
@@ -107,3 +108,5 @@ def test_a_start_moves_the_gates_of_memories_and_nothing_else() -> None:
             torch.testing.assert_close((after - before)[-6:], torch.tensor([2.0, 2.0, 1.0, 1.0, -3.0, -3.0]), msg=name)
             assert after[:-6].equal(before[:-6])
     assert changed == {"blocks.0.mixer.model.interface.bias", "blocks.1.mixer.interface.bias"}
+    with pytest.raises(ValueError, match="start: expected settings of memory or sam"):
+        made({"attention": gates})

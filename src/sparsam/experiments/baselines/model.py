@@ -74,7 +74,8 @@ class TokenModel(nn.Module):
         mixers: one name of `MIXERS` for each block.
         parameters: how many parameters the blocks should have in all; None for no feed-forward parts.
         settings: further arguments of a mixer by its name, such as {"sam": {"hidden_size": 64}}.
-        start: what the first weights of the mixers "memory" and "sam" are moved to, as `StartConfig` says.
+        start: what the first weights of the mixers "memory" and "sam" are moved to: the arguments of `StartConfig` by
+            name of the mixer.
         memory_size, word_size, num_heads, k, index, engine: of the mixers "memory" and "sam".
     """
 
@@ -88,7 +89,7 @@ class TokenModel(nn.Module):
         mixers: Sequence[str] = ("memory",),
         parameters: int | None = None,
         settings: dict[str, dict[str, Any]] | None = None,
-        start: dict[str, Any] | None = None,
+        start: dict[str, dict[str, Any]] | None = None,
         memory_size: int = 65536,
         word_size: int = 32,
         num_heads: int = 4,
@@ -104,9 +105,8 @@ class TokenModel(nn.Module):
                 raise ValueError(f"mixers: expected names among {', '.join(MIXERS)}, got {name!r}")
             common = shared if name in ("memory", "sam") else {}
             mixer = MIXERS[name](hidden_size, **{**common, **(settings or {}).get(name, {})})
-            if common and start is not None:
-                memory: Any = mixer if name == "memory" else mixer.model
-                StartConfig(**start).apply_interface(memory.interface, memory.num_heads, memory.word_size)
+            if name in (start or {}):
+                _move_start(name, mixer, StartConfig(**(start or {})[name]))
             made.append(mixer)
         if not made:
             raise ValueError("mixers: expected at least one, got none")
@@ -129,6 +129,15 @@ class TokenModel(nn.Module):
     def block_parameters(self) -> int:
         """How many parameters the blocks have."""
         return _count(self.blocks)
+
+
+def _move_start(name: str, mixer: Any, start: StartConfig) -> None:
+    if name == "sam":
+        start.apply(mixer.model)
+    elif name == "memory":
+        start.apply_interface(mixer.interface, mixer.num_heads, mixer.word_size)
+    else:
+        raise ValueError(f"start: expected settings of memory or sam, got some of {name!r}")
 
 
 def _count(module: nn.Module) -> int:
