@@ -93,7 +93,7 @@ def test_mqar_in_small_from_training_to_the_report(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(mqar, "TESTED", ((64, 4), (64, 8)))
     monkeypatch.setattr(mqar, "SEQUENCES", 2)
     monkeypatch.setattr(mqar, "BATCH", 2)
-    monkeypatch.setattr(token_cost, "measure", token_cost.measure_here)  # this process has the layer
+    monkeypatch.setattr(token_cost, "measure", token_cost.measure_here)
     monkeypatch.setattr(token_report.costs, "__defaults__", ((64, 128),))
     experiment = mqar.mqar(seeds=1, models=["memory", "attention"])
     experiment.runs = {name: config.with_settings(TINY) for name, config in experiment.runs.items()}

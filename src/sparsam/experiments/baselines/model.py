@@ -25,7 +25,7 @@ def sparse_memory(width: int, **settings: Any) -> nn.Module:
     """`sparsam.SparseMemory` of the model's width."""
     import sparsam
 
-    return sparsam.SparseMemory(width, **settings)  # type: ignore[attr-defined, unused-ignore]
+    return sparsam.SparseMemory(width, **settings)
 
 
 MIXERS: dict[str, Callable[..., nn.Module]] = {
