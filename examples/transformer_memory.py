@@ -62,7 +62,7 @@ class Transformer(nn.Module):
         self.embed = nn.Embedding(vocabulary, WIDTH)
         nn.init.normal_(self.embed.weight, std=0.02)
         memory = sparsam.SparseMemory(WIDTH, memory_size=memory_size, word_size=64, num_heads=4)
-        # Begin by writing each word whole, to a row of its own: twice as fast to learn as finding that out.
+        # Begin by writing each word whole, to a row of its own; a plain start learns this later.
         StartConfig(write=2, reuse=-5, sharpness=3).apply_interface(memory.interface, 4, 64)
         self.blocks = nn.ModuleList([Block(WIDTH, LocalAttention(WIDTH)), Block(WIDTH, memory)])
         self.norm = nn.LayerNorm(WIDTH)
