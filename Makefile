@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 CSRC   := $(wildcard csrc/*/*) csrc/core.cmake CMakeLists.txt pyproject.toml constraints.txt
 
-.PHONY: demo test lint types unit ctest sanitize bench clean setup
+.PHONY: demo test lint types unit ctest sanitize bench wheel docs clean setup
 
 setup: .stamps/installed
 
@@ -50,5 +50,16 @@ bench: setup
 	$(BIN)/sparsam bench speed
 	$(BIN)/sparsam bench memory
 
+# A wheel for this machine and the source distribution, checked. Wheels for others: .github/workflows/wheels.yml.
+wheel: setup
+	$(BIN)/python -m pip install --quiet -c constraints.txt build
+	$(BIN)/python -m pip install --quiet auditwheel abi3audit || echo "no auditwheel or abi3audit here: not asked"
+	rm -rf dist
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python packaging/check_wheel.py dist/*.whl
+
+docs: setup
+	$(BIN)/python -m mkdocs build --strict --site-dir site
+
 clean:
-	rm -rf build .stamps $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist site .stamps $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from sparsam.indexes import LSH, Auto, KDForest, Linear
 from sparsam.models import DAM, DNC, LSTM, NTM, SAM, SDNC, build
+from sparsam.pretrained import load
 
 __version__ = "0.1.0"
-__all__ = ["DAM", "DNC", "LSH", "LSTM", "NTM", "SAM", "SDNC", "Auto", "KDForest", "Linear", "build"]
+__all__ = ["DAM", "DNC", "LSH", "LSTM", "NTM", "SAM", "SDNC", "Auto", "KDForest", "Linear", "build", "load"]

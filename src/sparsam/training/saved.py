@@ -8,18 +8,14 @@ from typing import Any
 
 import torch
 
+from sparsam import pretrained
 from sparsam.training import checkpoint
 from sparsam.training.config import RunConfig
 
 
 def find_weights(path: str | Path) -> Path:
-    """The weights file of a run's folder (its newest whole checkpoint), or the file itself."""
-    path = Path(path)
-    if path.is_file():
-        return path
-    if (path / "checkpoints").is_dir():
-        return checkpoint.newest_weights(path / "checkpoints")
-    raise FileNotFoundError(f"{path} is neither a run's folder nor a weights file")
+    """The weights file of a run's folder (its newest whole checkpoint), the file itself, or weights by name."""
+    return pretrained.find(path)
 
 
 def load_model(
