@@ -58,6 +58,7 @@ _COMMANDS = {
     "bench": "sparsam.cli.bench:app",
     "data": "sparsam.cli.data:app",
     "ask": "sparsam.cli.ask:command",
+    "view": "sparsam.cli.view:view",
     "info": "sparsam.cli.info:info",
 }
 
