@@ -15,7 +15,8 @@ from sparsam.viewer import write_page
 
 _STYLE = """
 :root { color-scheme: light dark }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: CanvasText; background: Canvas }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+  color: CanvasText; background: Canvas }
 h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem }
 table { border-collapse: collapse } td, th { padding: .3rem .8rem; border-bottom: 1px solid #8886; text-align: left }
 td.number { text-align: right; font-variant-numeric: tabular-nums } img { max-width: 100%; background: #fff }
@@ -38,9 +39,9 @@ def write_report(paths: Sequence[str | Path], out: str | Path, title: str | None
         try:
             picture = plot_run_raster(runs[0].path, out.with_name(out.stem + "-memory.png"))
             parts += ["<h2>Memory accesses in one episode</h2>", _picture(picture)]
-            page = write_page([runs[0].path], out.with_name(out.stem + "-view.html"))
+            viewer = write_page([runs[0].path], out.with_name(out.stem + "-view.html"))
             parts.append(
-                f'<p><a href="{page.name}">Play an episode</a>: what was read for each answer, step by step.</p>'
+                f'<p><a href="{viewer.name}">Play an episode</a>: what was read for each answer, step by step.</p>'
             )
         except (ValueError, FileNotFoundError, RuntimeError):
             pass  # no memory, or no checkpoint yet: the report stands without this picture
