@@ -59,7 +59,7 @@ wheel: setup
 	$(BIN)/python packaging/check_wheel.py dist/*.whl
 
 docs: setup
-	$(BIN)/python -m mkdocs build --strict --site-dir site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict --site-dir site
 
 clean:
 	rm -rf build dist site .stamps $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
