@@ -14,9 +14,9 @@ import sparsam
 from sparsam.cli import USAGE, main
 from sparsam.cli.ask import Dialogue, load
 from sparsam.data.babi_official import VOCABULARY
-from sparsam.models.trace import Trace
 from sparsam.tasks.babi_ask import BLANK, Conversation, UnknownWords, sentence_of_rows
 from sparsam.tasks.babi_calibration import Calibration
+from sparsam.trace import Trace
 from sparsam.training.checkpoint import weights_to_bytes
 from sparsam.training.config import ModelConfig, RunConfig, TaskConfig
 

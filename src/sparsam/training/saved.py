@@ -15,6 +15,11 @@ from sparsam.training.config import RunConfig
 
 def find_weights(path: str | Path) -> Path:
     """The weights file of a run's folder (its newest whole checkpoint), the file itself, or weights by name."""
+    path = Path(path)
+    if path.is_file():
+        return path
+    if (path / "checkpoints").is_dir():
+        return checkpoint.newest_weights(path / "checkpoints")
     return pretrained.find(path)
 
 
