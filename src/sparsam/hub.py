@@ -41,7 +41,8 @@ class OnHub(
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._arguments = inspect.signature(MODELS[self.name]).bind(*arguments, **named).arguments
+        given = inspect.signature(MODELS[self.name]).bind(*arguments, **named).arguments
+        self._arguments = {key: value for key, value in given.items() if key not in ("device", "dtype")}
 
     def _save_pretrained(self, save_directory: Path) -> None:
         from safetensors.torch import save_file

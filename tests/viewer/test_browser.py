@@ -181,14 +181,18 @@ def test_ten_thousand_steps_stay_fluid(browser, tmp_path):
     assert file.stat().st_size < 12_000_000
     browser.get(file.as_uri())
     settle(browser)
-    times = browser.execute_script(
-        "const s = window.sparsam, times = [], n = s.episode.steps;"
+    # A frame is fluid when little is drawn in it, however many steps there are: counted here, as times on a shared machine
+    # say nothing. (Measured: 20 ms for the whole episode on one of two busy cores.)
+    accesses, most = browser.execute_script(
+        "const s = window.sparsam, n = s.episode.steps, made = CanvasRenderingContext2D.prototype;"
+        "let calls = 0, most = 0;"
+        "for (const name of ['fillRect', 'arc', 'stroke', 'strokeRect', 'fillText', 'drawImage']) {"
+        " const plain = made[name]; made[name] = function (...a) { calls++; return plain.apply(this, a); }; }"
         "for (let k = 0; k < 24; k++) { const half = n / 2 * 0.75 ** k;"
         " s.look(n / 2 - half, n / 2 + half, 0, s.episode.rows.length);"
-        " s.select(n / 2 | 0); const begun = performance.now(); s.draw(); times.push(performance.now() - begun); }"
-        "return [s.episode.time.length, ...times.sort((a, b) => a - b)];"
+        " s.select(n / 2 | 0); calls = 0; s.draw(); most = Math.max(most, calls); }"
+        "return [s.episode.time.length, most];"
     )
-    assert times[0] > 100_000  # accesses
-    # Measured 20 to 60 ms for the whole episode on one of two busy cores; a frame should not take longer than a blink.
-    assert times[1:][len(times) // 2] < 150
+    assert accesses > 100_000
+    assert most < 30_000
     assert complaints(browser) == []

@@ -115,6 +115,20 @@ def test_a_task_of_ones_own_is_shown_by_its_steps():
         draw(Mine(), 4, 0)
 
 
+def test_omniglot_shows_its_images():
+    class Shown:
+        name, labels, input_size = "omniglot", 3, 3 + 16
+
+    info = {"presentation": torch.tensor([[0], [1]])}
+    mask = torch.ones(2, 1, dtype=torch.bool)
+    batch = tasks.Batch(torch.rand(2, 1, 19), torch.tensor([[1], [2]]), mask, info=info)
+    steps = describe(Shown(), batch)
+    assert steps.images.shape == (2, 4, 4) and steps.groups[1] == "label 2, presentation 2"
+    values = record(model_for(type("T", (), {"input_size": 19, "output_size": 3})), batch, steps, "x").to_dict()
+    assert (values["images"]["width"], values["images"]["height"]) == (4, 4)
+    assert len(unpacked(values["images"]["values"], "<u1")) == 32 and "inputs" not in values
+
+
 def test_page_of_a_run_is_one_file_with_its_curves(run, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["view", str(run), "--size", "3", "--episodes", "2"])

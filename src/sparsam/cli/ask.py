@@ -163,9 +163,9 @@ class Dialogue:
             return
         given = " ".join(answer.words)
         if answer.why_not is None:
-            print(f"{question.strip()}? {given} ({answer.confidence:.0%})", end="")
+            print(f"{question.strip()}? {given} ({_percent(answer.confidence)})", end="")
         else:
-            guess = f" (a guess would be {given}, {answer.confidence:.0%})" if self.talk.lines else ""
+            guess = f" (a guess would be {given}, {_percent(answer.confidence)})" if self.talk.lines else ""
             print(f"{question.strip()}? I cannot tell: {answer.why_not}{guess}", end="")
         print(f"   [in the data: {expected}]" if expected else "")
         if answer.note:
@@ -224,6 +224,10 @@ def _calibrate(model: Any, scale: float, file: Path) -> None:
     found = calibrate(model, scale)
     print(f"temperature {found.temperature}, threshold {found.threshold}, set on {found.questions:,} questions")
     print(found.save(file))
+
+
+def _percent(share: float) -> str:
+    return "over 99%" if share > 0.99 else f"{share:.0%}"
 
 
 def _strip_id(text: str) -> tuple[int | None, str]:

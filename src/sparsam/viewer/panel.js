@@ -55,7 +55,8 @@ class Panel {
       parts.push(element("table", shares.slice(0, 8).map(({ group, share, step }) => element("tr", [
         element("td", `${Math.round(100 * share)}%`),
         element("td", bar(share, "read")),
-        element("td", group < 0 ? element("span", "blank memory", "soft") : this.#jump(episode.groups[group], step)),
+        element("td", group < 0 ? element("span", "blank memory", "soft")
+          : group === episode.groupOf[t] ? element("span", "what is asked here", "soft") : this.#jump(episode.groups[group], step)),
       ]))));
     }
     return parts;
