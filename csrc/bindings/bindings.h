@@ -17,7 +17,5 @@ void bind_versions(nb::module_& m);
 void bind_sequences(nb::module_& m);
 // Linear layers over all steps.
 void bind_products(nb::module_& m);
-// What the Python of before `Sizes` calls.
-void bind_earlier(nb::module_& m);
 
 }  // namespace sparsam

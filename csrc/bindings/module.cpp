@@ -52,7 +52,6 @@ NB_MODULE(_native, m) {
   bind_versions(m);
   bind_sequences(m);
   bind_products(m);
-  bind_earlier(m);
   m.def("use_openmp_runtime", &use_openmp_runtime, "path"_a);
   m.def("selected_isa", &selected_isa);
 }

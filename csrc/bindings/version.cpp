@@ -231,6 +231,13 @@ void bind_version(nb::module_& m, const std::string& suffix) {
                      const Claim<T> claim(version);
                      return version.is_current();
                    })
+      .def_prop_ro("index_used",  // what answered last: "linear", "scan", "kdtree" or "lsh"
+                   [](V& version) {
+                     nb::gil_scoped_release unlocked;
+                     const Claim<T> claim(version);
+                     const auto& index = version.timeline().index;
+                     return index ? index->used() : std::string("linear");
+                   })
       .def_prop_ro("indexed", [](V& version) {  // words in the memory's index, -1 when search is exact
         nb::gil_scoped_release unlocked;
         const Claim<T> claim(version);

@@ -181,8 +181,8 @@ def test_ten_thousand_steps_stay_fluid(browser, tmp_path):
     assert file.stat().st_size < 12_000_000
     browser.get(file.as_uri())
     settle(browser)
-    # A frame is fluid when little is drawn in it, however many steps there are. Calls are counted: times on a shared machine
-    # say nothing. (Measured: 20 ms for the whole episode on one of two busy cores.)
+    # A frame is fluid when little is drawn in it, however many steps there are. Calls are counted, as times on a shared
+    # machine say nothing. (Measured: 20 ms for the whole episode on one of two busy cores.)
     accesses, most = browser.execute_script(
         "const s = window.sparsam, n = s.episode.steps, made = CanvasRenderingContext2D.prototype;"
         "let calls = 0, most = 0;"
