@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from sparsam.engines.cuda import steps as by_steps
-from sparsam.engines.cuda.launch import launch_backward, launch_forward, no_tensor
+from sparsam.engines.cuda.launch import backward_launch, forward_launch, no_tensor
 from sparsam.engines.cuda.layout import CELLS, Layout, layout_of
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory, working_copy
@@ -102,7 +102,8 @@ def forward(
         final = by_steps.forward(sizes, size, tape, matrices, given, memory, links, ends, lengths is not None)
     else:
         final = [torch.empty_like(value) for value in given]
-        launch_forward(sizes, size, tape, matrices, memory, links, ends, ends_of_state=(*given, *final))
+        run_steps = forward_launch(sizes, size, tape, matrices, memory, links, ends, ends_of_state=(*given, *final))
+        run_steps(0, steps)
     hidden, state_cell, read, read_rows, read_weights = final
     after = Before(
         None if before.hidden is None else hidden,
@@ -146,8 +147,10 @@ def backward(
     carry_weights = torch.empty(batch, size.RP, size.KP, **numbers)
     gradients = Tape(**{**vars(tape), "gates": tape.gates.clone(), "interface": tape.interface.clone()})
     handed = (d_joint, *finals, carry, carry_cell, carry_weights, d_words)
-    run_backward = by_steps.backward if run.stepwise else launch_backward
-    run_backward(run.sizes, size, gradients, run.matrices, handed, run.ends)
+    if run.stepwise:
+        by_steps.backward(run.sizes, size, gradients, run.matrices, handed, run.ends)
+    else:
+        backward_launch(run.sizes, size, gradients, run.matrices, handed, run.ends)(0, run.x.shape[0])
     if run.weights is None:
         d_x, d_weights = gradients.interface.to(run.x.dtype), None
     else:
