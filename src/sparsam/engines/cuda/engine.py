@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -31,6 +32,11 @@ from sparsam.state import DenseMemory, State
 MOST_ACCESSES = 256  # rows of a step that a program compares with each other
 
 
+@lru_cache(maxsize=1)
+def _triton_is_there() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
 def why_not(model: Any) -> str | None:
     """It runs SAM and SDNC with exact search on an NVIDIA GPU, and the dense models as CUDA graphs."""
     if model.name not in ("sam", "sdnc", *dense.DENSE):
@@ -42,7 +48,7 @@ def why_not(model: Any) -> str | None:
         if weight.device.type != "cuda":
             return "Triton's interpreter has no CUDA graphs, as which it runs the dense models"
         return "it has no bypass_dropout with CUDA graphs" if model.bypass_dropout and model.training else None
-    if importlib.util.find_spec("triton") is None:
+    if not _triton_is_there():
         return "it needs the package triton, which is not installed"
     options = model.options_in_use(besides=("bypass_dropout",))
     if options:

@@ -9,6 +9,7 @@ search for one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -82,10 +83,7 @@ def forward(
     steps, batch, _ = x.shape
     x = x.detach()
     tape = new_tape(size, steps, batch, x)
-    if lengths is None:
-        ends = torch.full((batch,), steps, dtype=torch.int32, device=x.device)
-    else:
-        ends = lengths.to(device=x.device, dtype=torch.int32)
+    ends = _all_steps(steps, batch, x.device) if lengths is None else lengths.to(device=x.device, dtype=torch.int32)
     if weights is None:
         matrices = None
         tape.interface.copy_(x)
@@ -117,6 +115,12 @@ def forward(
     rows = (before.memory.words.shape[1], memory.words.shape[1])
     run = Run(sizes, size, x, weights, matrices, tape, ends, rows, stepwise)
     return tape.joint[1:].to(x.dtype), after, run
+
+
+@lru_cache(maxsize=64)
+def _all_steps(steps: int, batch: int, device: torch.device) -> Tensor:
+    """(B,) int32: every element ends with the last step."""
+    return torch.full((batch,), steps, dtype=torch.int32, device=device)
 
 
 def backward(
