@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.util
 from typing import Any
 
@@ -36,6 +37,11 @@ DTYPES = (torch.float32, torch.bfloat16)
 _plain = ReferenceEngine()
 
 
+@functools.lru_cache(maxsize=1)
+def triton_is_there() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
 class CudaEngine(Engine):
     """SAM's and the SDNC's memory on an NVIDIA GPU, and the dense memories there."""
 
@@ -51,7 +57,7 @@ class CudaEngine(Engine):
             if memory.name not in dense.DENSE:
                 return f"it has no {memory.name.upper()}"
             return None if like.device.type == "cuda" else "Triton's interpreter has no CUDA graphs"
-        if importlib.util.find_spec("triton") is None:
+        if not triton_is_there():
             return "it needs the package triton, which is not installed"
         options = [f"{name}={value}" for name, value in memory.options().items()]
         if options:

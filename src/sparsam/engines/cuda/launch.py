@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -28,30 +29,33 @@ def interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
-def launch(
+def bound(
     kernel: Any,
     grid: tuple[int, ...],
     arguments: tuple[Any, ...],
     constants: dict[str, Any],
     warps: int,
     types: tuple[torch.dtype, ...] = (),
-) -> None:
-    """Launch a kernel whose constants come last.
+) -> Callable[..., None]:
+    """What launches a kernel whose constants come last: called with the arguments that follow `arguments`.
 
     Triton finds the compiled kernel again at every launch by looking at all arguments, which takes longer than a step
     of a sequence. Here whole numbers are not compiled for and every tensor begins at a multiple of 16 bytes, so the
     constants decide, with the `types` of those tensors that are not always of one.
     """
     if interpreted():
-        kernel[grid](*arguments, **constants, num_warps=warps)
-        return
+        return lambda *more: kernel[grid](*arguments, *more, **constants, num_warps=warps)
     values = tuple(constants.values())
     key = (kernel.__name__, values, warps, types, torch.cuda.current_device())
     found = _compiled.get(key)
-    if found is None:
-        _compiled[key] = kernel[grid](*arguments, **constants, num_warps=warps)
-    else:
-        found[(*grid, 1, 1)[:3]](*arguments, *values)
+    if found is not None:
+        run = found[(*grid, 1, 1)[:3]]
+        return lambda *more: run(*arguments, *more, *values)
+
+    def first(*more: Any) -> None:
+        _compiled[key] = kernel[grid](*arguments, *more, **constants, num_warps=warps)
+
+    return first
 
 
 def no_tensor(like: Tensor) -> Tensor:
@@ -80,7 +84,7 @@ def _constants(name: str, size: Layout, **more: Any) -> dict[str, Any]:
     return {letter: more[letter] if letter in more else getattr(size, letter) for letter in annotations}
 
 
-def launch_forward(
+def forward_launch(
     sizes: Any,
     size: Layout,
     tape: Tape,
@@ -89,27 +93,24 @@ def launch_forward(
     links: SparseLinks | None,
     ends: Tensor,
     ends_of_state: tuple[Tensor, ...] | None = None,
-    between: tuple[int, int] | None = None,
     part: str = "all",
     partial: Tensor | None = None,
     scratch: tuple[Tensor, ...] | None = None,
     warps: int | None = None,
-) -> None:
-    """Run steps `between` (all of them by default). Without matrices there is no controller.
+) -> Callable[[int, int], None]:
+    """What runs the steps from one to another. Without matrices there is no controller.
 
     `ends_of_state`: the state's five tensors before the first step and after the last, which the kernel then reads and
     writes. `part` of a step: "all", "write" or "read"; a "read" may find the keys of its search in `partial`.
     """
     from sparsam.engines.cuda.kernels.forward import forward as kernel
 
-    steps, batch = tape.unused.shape[:2]
-    rows = memory.words.shape[1]
+    batch, rows = memory.words.shape[:2]
     none = no_tensor(tape.joint)
     warps = WARPS if warps is None else warps
-    begin, end = (0, steps) if between is None else between
     arguments = (
         *tape.tensors(),
-        *((none,) * 4 if matrices is None else matrices),
+        *((none,) * 4 if matrices is None else matrices[2:]),
         memory.words,
         memory.last_access,
         memory.counters,
@@ -120,8 +121,6 @@ def launch_forward(
         none if partial is None else partial,
         *((none,) * 10 if ends_of_state is None else ends_of_state),
         ends,
-        begin,
-        end,
         batch,
         rows,
         memory.queue_rows.shape[1],
@@ -143,7 +142,7 @@ def launch_forward(
     types: tuple[torch.dtype, ...] = () if matrices is None else (matrices.recurrent.dtype,)
     if ends_of_state is not None:
         types = (*types, ends_of_state[2].dtype)
-    launch(kernel, (batch,), arguments, constants, warps, types)
+    return bound(kernel, (batch,), arguments, constants, warps, types)
 
 
 def new_scratch(size: Layout, batch: int, rows: int, like: Tensor) -> tuple[Tensor, ...]:
@@ -160,76 +159,55 @@ def new_scratch(size: Layout, batch: int, rows: int, like: Tensor) -> tuple[Tens
     )
 
 
-def launch_search(
-    sizes: Any,
-    size: Layout,
-    tape: Tape,
-    memory: CudaMemory,
-    ends: Tensor,
-    partial: Tensor,
-    t: int,
-    block: int,
-    warps: int,
-) -> None:
-    """Step t's search, split over programs as `partial` (B, SPLITS, RP, KP) has room for."""
+def search_launch(
+    sizes: Any, size: Layout, tape: Tape, memory: CudaMemory, ends: Tensor, partial: Tensor, block: int, warps: int
+) -> Callable[[int], None]:
+    """What searches at a step, split over programs as `partial` (B, SPLITS, RP, KP) has room for."""
     from sparsam.engines.cuda.kernels.search import search as kernel
 
     batch, parts = partial.shape[:2]
-    arguments = (
-        tape.interface,
-        memory.words,
-        memory.counters,
-        ends,
-        partial,
-        t,
-        batch,
-        memory.words.shape[1],
-    )
+    arguments = (tape.interface, memory.words, memory.counters, ends, partial, batch, memory.words.shape[1])
     constants = _constants("search", size, BLOCK=block, SIMILARITY=sizes.similarity, SPLITS=parts)
-    launch(kernel, (batch, parts), arguments, constants, warps)
+    return bound(kernel, (batch, parts), arguments, constants, warps)
 
 
-def launch_cells(size: Layout, tape: Tape, handed: tuple[Tensor, ...], ends: Tensor, t: int) -> None:
-    """Step t of all cells: forward, or where gradients are handed over backward."""
+def cells_launch(size: Layout, tape: Tape, handed: tuple[Tensor, ...], ends: Tensor) -> Callable[[int], None]:
+    """What runs a step of all cells: forward, or where gradients are handed over backward."""
     from sparsam.engines.cuda.kernels import cells
 
     name = "cells_backward" if handed else "cells_forward"
     batch = ends.shape[0]
-    arguments = (tape.gates, tape.cells, tape.joint, *handed, ends, t, batch)
-    launch(getattr(cells, name), (batch,), arguments, _constants(name, size), 1)
+    arguments = (tape.gates, tape.cells, tape.joint, *handed, ends, batch)
+    return bound(getattr(cells, name), (batch,), arguments, _constants(name, size), 1)
 
 
-def launch_backward(
+def backward_launch(
     sizes: Any,
     size: Layout,
     tape: Tape,
     matrices: Packed | None,
     handed: tuple[Tensor, ...],
     ends: Tensor,
-    between: tuple[int, int] | None = None,
     warps: int | None = None,
-) -> None:
-    """Run steps `between` backward; gates and interface of the tape become their gradients.
+) -> Callable[[int, int], None]:
+    """What runs the steps from one to another backward; gates and interface of the tape become their gradients.
 
     `handed`: gradients of [h, r] at every step and of the final state, those of the state before the first step (filled
-    here), and of the memory (in place).
+    by the kernel), and of the memory (in place).
     """
     from sparsam.engines.cuda.kernels.backward import backward as kernel
 
-    steps, batch = tape.unused.shape[:2]
+    batch = tape.unused.shape[1]
     none = no_tensor(tape.joint)
-    begin, end = (0, steps) if between is None else between
     arguments = (
         *tape.tensors(),
-        *((none, none) if matrices is None else (matrices.recurrent, matrices.asking)),
+        *((none, none) if matrices is None else matrices[:2]),
         *handed,
         ends,
-        begin,
-        end,
         batch,
         handed[-1].shape[1],
     )
     cell = "none" if matrices is None else size.CELL
     constants = _constants("backward", size, CELL=cell, SIMILARITY=sizes.similarity, PRODUCT=PRODUCT)
     types = () if matrices is None else (matrices.recurrent.dtype,)
-    launch(kernel, (batch,), arguments, constants, WARPS if warps is None else warps, types)
+    return bound(kernel, (batch,), arguments, constants, WARPS if warps is None else warps, types)

@@ -58,9 +58,14 @@ class Layout:
         return power_of_two(self.H, 32)
 
     @cached_property
-    def GP(self) -> int:
-        """Numbers per head in the interface that are activated: beta, alpha, gamma."""
-        return power_of_two(3 * self.R)
+    def FS(self) -> int:
+        """Distance of rows of the interface's matrix, transposed (H, F)."""
+        return aligned(self.F)
+
+    @cached_property
+    def SP(self) -> int:
+        """The four sums of all units."""
+        return power_of_two(4 * self.H, 128)
 
     @cached_property
     def JP(self) -> int:

@@ -1,8 +1,9 @@
 """The memory of a state on the GPU: the rows that can have been touched, and the ring.
 
-First writes to a blank memory come in ring order, and of the words never written only the K lowest can be read (they
-are all alike, ties go to the lowest row). So a blank memory of N words after S steps fills the first R S + 2 K rows at
-most, and only these are there: neither bytes nor time depend on N. A memory that starts from given words has all N.
+Rows of a blank memory are first touched from below. A step writes the R lowest that were never accessed, and reads of
+those never written, which are all alike, the K lowest (ties go to the lowest row), which the next step may write to. So
+a blank memory after S steps is still blank from row S (R + K) + 2 K + R on, and only the rows before are there: neither
+bytes nor time depend on N. A memory that starts from given words has all N.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from sparsam.state import DenseMemory, blended, changed_rows, converted, taken
 
 CLOCK, USED, FRONTIER, HEAD, TAIL = range(5)  # columns of `counters`
 COUNTERS = 8
-SPARE_ENTRIES = 4096  # of a queue beyond twice its rows before it is put in order again
+SPARE_ENTRIES = 4096  # of a queue, beyond twice its rows, before it is put in order again
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,6 +37,8 @@ class CudaMemory:
     queue_rows: Tensor  # (B, Q) int32
     queue_stamps: Tensor
     rows: int  # N
+    touched: int  # no row from here on was ever written or read, as the host knows without asking the device
+    entries: int  # likewise the end of the queue
     start: Tensor | None = None  # M_0 (N, W) or (B, N, W); None for a blank one
 
     engine = "cuda"
@@ -54,10 +57,18 @@ class CudaMemory:
 
     def _with(self, tensors: Iterable[Tensor]) -> CudaMemory:
         words, last_access, counters, queue_rows, queue_stamps = tensors
-        return CudaMemory(words, last_access, counters, queue_rows, queue_stamps, self.rows, self.start)
+        return dataclasses.replace(
+            self,
+            words=words,
+            last_access=last_access,
+            counters=counters,
+            queue_rows=queue_rows,
+            queue_stamps=queue_stamps,
+        )
 
     def detach(self) -> CudaMemory:
-        return dataclasses.replace(self, words=self.words.detach())
+        start = None if self.start is None else self.start.detach()
+        return dataclasses.replace(self, words=self.words.detach(), start=start)
 
     def clone(self) -> CudaMemory:
         return self._with(value.clone() for value in self.tensors())
@@ -72,7 +83,9 @@ class CudaMemory:
         rows = max(self.words.shape[1], other.words.shape[1])
         room = max(self.queue_rows.shape[1], other.queue_rows.shape[1])
         ours, theirs = self.grown(rows, room), other.grown(rows, room)
-        mixed = self._with(blended(mask, b, a) for a, b in zip(ours.tensors(), theirs.tensors()))
+        both = self._with(blended(mask, b, a) for a, b in zip(ours.tensors(), theirs.tensors()))
+        entries, touched = max(self.entries, other.entries), max(self.touched, other.touched)
+        mixed = dataclasses.replace(both, entries=entries, touched=touched)
         if self.start is other.start:
             return mixed
         return dataclasses.replace(mixed, start=blended(mask, other.whole_start(), self.whole_start()))
@@ -93,7 +106,8 @@ class CudaMemory:
             every = [store.whole_start() for store in stores]
             start = torch.cat(every)
         parts = zip(*(store.tensors() for store in whole))
-        return dataclasses.replace(stores[0]._with(torch.cat(part) for part in parts), start=start)
+        counts = {name: max(getattr(store, name) for store in stores) for name in ("entries", "touched")}
+        return dataclasses.replace(stores[0]._with(torch.cat(part) for part in parts), start=start, **counts)
 
     def whole_start(self) -> Tensor:
         """M_0 (B, N, W), whatever it was made from."""
@@ -149,7 +163,7 @@ def fresh_memory(sizes: Any, batch: int, initial: Tensor | None, like: Tensor) -
         words = initial.to(torch.float32).expand(batch, rows, width)
         used = last_written(initial.detach()).expand(batch)
         counters = torch.stack([used if i == USED else torch.zeros_like(used) for i in range(COUNTERS)], dim=1)
-    return CudaMemory(words, counts.expand(batch, there), counters, empty, empty, rows, initial)
+    return CudaMemory(words, counts.expand(batch, there), counters, empty, empty, rows, there, 0, initial)
 
 
 def from_dense(memory: DenseMemory) -> CudaMemory:
@@ -166,6 +180,8 @@ def from_dense(memory: DenseMemory) -> CudaMemory:
         last_access,
         last_access,
         memory.words.shape[1],
+        memory.words.shape[1],
+        0,
         memory.start,
     )
     return in_order(plain)
@@ -178,7 +194,11 @@ def in_order(memory: CudaMemory) -> CudaMemory:
     counters[:, HEAD] = (stamps == 0).sum(1).to(torch.int32)
     counters[:, TAIL] = stamps.shape[1]
     return dataclasses.replace(
-        memory, counters=counters, queue_rows=order.to(torch.int32), queue_stamps=stamps.contiguous()
+        memory,
+        counters=counters,
+        queue_rows=order.to(torch.int32),
+        queue_stamps=stamps.contiguous(),
+        entries=stamps.shape[1],
     )
 
 
@@ -189,34 +209,43 @@ def last_written(words: Tensor) -> Tensor:
 
 
 def working_copy(memory: CudaMemory, sizes: Any, steps: int) -> CudaMemory:
-    """What a call of `steps` steps writes to: a copy with room for the rows and the accesses it can add."""
+    """What a call of `steps` steps writes to: a copy with room for the rows and the accesses it can add.
+
+    Room grows by halves, so that of many short calls few have to make it.
+    """
     batch, there, width = memory.words.shape
-    if memory.queue_rows.shape[1] > 2 * there + SPARE_ENTRIES:
+    if memory.entries > 2 * there + SPARE_ENTRIES:
         memory = in_order(memory)
-    rows = min(sizes.rows, there + sizes.heads * steps)
-    places = memory.queue_rows.shape[1] + steps * (2 * sizes.heads * sizes.k + sizes.heads)
+    touched = min(sizes.rows, memory.touched + (sizes.heads + sizes.k) * steps)
+    entries = memory.entries + steps * (2 * sizes.heads * sizes.k + sizes.heads)
+    rows = there if touched <= there else min(sizes.rows, max(touched, there + there // 2))
+    places = memory.queue_rows.shape[1]
+    places = places if entries <= places else max(entries, places + places // 2)
     if memory.words.stride(1) == 0:  # blank and never touched
         words = memory.words.new_zeros(batch, rows, width)
         last_access = memory.last_access.new_zeros(batch, rows)
     else:
         words = _extended(memory.words.detach(), rows)
         last_access = _extended(memory.last_access, rows)
-    queue_rows = memory.queue_rows.new_empty(batch, places)
-    queue_stamps = memory.queue_stamps.new_empty(batch, places)
-    kept = memory.queue_rows.shape[1]
-    if kept > 1:
-        queue_rows[:, :kept] = memory.queue_rows
-        queue_stamps[:, :kept] = memory.queue_stamps
-    counters = memory.counters.clone(memory_format=torch.contiguous_format)
-    return CudaMemory(words, last_access, counters, queue_rows, queue_stamps, memory.rows, memory.start)
+    return CudaMemory(
+        words,
+        last_access,
+        memory.counters.clone(memory_format=torch.contiguous_format),
+        _extended(memory.queue_rows, places, filled=False),
+        _extended(memory.queue_stamps, places, filled=False),
+        memory.rows,
+        touched,
+        entries,
+        memory.start,
+    )
 
 
-def _extended(values: Tensor, rows: int) -> Tensor:
-    """A copy of values (B, M, ...) with blank rows up to `rows`."""
+def _extended(values: Tensor, rows: int, filled: bool = True) -> Tensor:
+    """A copy of values (B, M, ...) with room for `rows`, blank where it is to be `filled`."""
     there = values.shape[1]
     if rows == there:
         return values.clone(memory_format=torch.contiguous_format)
-    copy = values.new_empty(values.shape[0], rows, *values.shape[2:])
+    shape = (values.shape[0], rows, *values.shape[2:])
+    copy = values.new_zeros(shape) if filled else values.new_empty(shape)
     copy[:, :there] = values
-    copy[:, there:] = 0
     return copy

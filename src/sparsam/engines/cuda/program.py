@@ -9,13 +9,14 @@ search for one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from sparsam.engines.cuda import steps as by_steps
-from sparsam.engines.cuda.launch import launch_backward, launch_forward, no_tensor
+from sparsam.engines.cuda.launch import backward_launch, forward_launch, no_tensor
 from sparsam.engines.cuda.layout import CELLS, Layout, layout_of
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory, working_copy
@@ -82,10 +83,7 @@ def forward(
     steps, batch, _ = x.shape
     x = x.detach()
     tape = new_tape(size, steps, batch, x)
-    if lengths is None:
-        ends = torch.full((batch,), steps, dtype=torch.int32, device=x.device)
-    else:
-        ends = lengths.to(device=x.device, dtype=torch.int32)
+    ends = _all_steps(steps, batch, x.device) if lengths is None else lengths.to(device=x.device, dtype=torch.int32)
     if weights is None:
         matrices = None
         tape.interface.copy_(x)
@@ -102,7 +100,8 @@ def forward(
         final = by_steps.forward(sizes, size, tape, matrices, given, memory, links, ends, lengths is not None)
     else:
         final = [torch.empty_like(value) for value in given]
-        launch_forward(sizes, size, tape, matrices, memory, links, ends, ends_of_state=(*given, *final))
+        run_steps = forward_launch(sizes, size, tape, matrices, memory, links, ends, ends_of_state=(*given, *final))
+        run_steps(0, steps)
     hidden, state_cell, read, read_rows, read_weights = final
     after = Before(
         None if before.hidden is None else hidden,
@@ -116,6 +115,12 @@ def forward(
     rows = (before.memory.words.shape[1], memory.words.shape[1])
     run = Run(sizes, size, x, weights, matrices, tape, ends, rows, stepwise)
     return tape.joint[1:].to(x.dtype), after, run
+
+
+@lru_cache(maxsize=64)
+def _all_steps(steps: int, batch: int, device: torch.device) -> Tensor:
+    """(B,) int32: every element ends with the last step."""
+    return torch.full((batch,), steps, dtype=torch.int32, device=device)
 
 
 def backward(
@@ -146,8 +151,10 @@ def backward(
     carry_weights = torch.empty(batch, size.RP, size.KP, **numbers)
     gradients = Tape(**{**vars(tape), "gates": tape.gates.clone(), "interface": tape.interface.clone()})
     handed = (d_joint, *finals, carry, carry_cell, carry_weights, d_words)
-    run_backward = by_steps.backward if run.stepwise else launch_backward
-    run_backward(run.sizes, size, gradients, run.matrices, handed, run.ends)
+    if run.stepwise:
+        by_steps.backward(run.sizes, size, gradients, run.matrices, handed, run.ends)
+    else:
+        backward_launch(run.sizes, size, gradients, run.matrices, handed, run.ends)(0, run.x.shape[0])
     if run.weights is None:
         d_x, d_weights = gradients.interface.to(run.x.dtype), None
     else:

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from sparsam.engines.cuda.launch import (
-    launch_backward,
-    launch_cells,
-    launch_forward,
-    launch_search,
+    backward_launch,
+    cells_launch,
+    forward_launch,
     new_scratch,
     no_tensor,
+    search_launch,
 )
 from sparsam.engines.cuda.layout import Layout, power_of_two
 from sparsam.engines.cuda.links import SparseLinks
@@ -69,19 +69,30 @@ def forward(
         if size.CELL == "gru":
             tape.gates[..., 3 * units :] = 0
         tape.gates.add_(matrices.recurrent_bias)
-        recurrent, asking = matrices.recurrent[:, : size.J].mT, matrices.asking[:, :units].mT
+        recurrent, asking = matrices.recurrent_transposed, matrices.asking_transposed[:, : size.F]
+        hidden, joint, sums, asked = (
+            value.unbind(0) for value in (tape.joint[1:, :, :units], tape.joint, tape.gates, tape.interface)
+        )
+        run_cells = cells_launch(size, tape, (), ends)
     shared = (sizes, size, tape, None, memory, links, ends)
+    more: dict[str, Any] = {"scratch": scratch, "warps": WARPS}
+    if partial is None:
+        run_step = forward_launch(*shared, **more)
+    else:
+        write = forward_launch(*shared, part="write", **more)
+        search = search_launch(sizes, size, tape, memory, ends, partial, SEARCH, SEARCH_WARPS)
+        read = forward_launch(*shared, part="read", partial=partial, **more)
     for t in range(steps):
         if matrices is not None:
-            tape.gates[t].addmm_(tape.joint[t], recurrent)
-            launch_cells(size, tape, (), ends, t)
-            torch.addmm(matrices.asking_bias, tape.joint[t + 1, :, :units], asking, out=tape.interface[t])
+            sums[t].addmm_(joint[t], recurrent)
+            run_cells(t)
+            torch.addmm(matrices.asking_bias, hidden[t], asking, out=asked[t])
         if partial is None:
-            launch_forward(*shared, between=(t, t + 1), scratch=scratch, warps=WARPS)
-            continue
-        launch_forward(*shared, between=(t, t + 1), part="write", scratch=scratch, warps=WARPS)
-        launch_search(sizes, size, tape, memory, ends, partial, t, SEARCH, SEARCH_WARPS)
-        launch_forward(*shared, between=(t, t + 1), part="read", partial=partial, scratch=scratch, warps=WARPS)
+            run_step(t, t + 1)
+        else:
+            write(t, t + 1)
+            search(t)
+            read(t, t + 1)
     return [new.to(old.dtype) for new, old in zip(_end(size, tape, ends, padded), given)]
 
 
@@ -115,23 +126,25 @@ def _end(size: Layout, tape: Tape, ends: Tensor, padded: bool) -> list[Tensor]:
 def backward(
     sizes: Any, size: Layout, tape: Tape, matrices: Packed | None, handed: tuple[Tensor, ...], ends: Tensor
 ) -> None:
-    """All steps, newest first; `handed` as in `launch_backward`."""
+    """All steps, newest first; `handed` as in `backward_launch`."""
     steps = tape.unused.shape[0]
     d_joint, d_hidden, d_cell, _, _, carry, carry_cell = handed[:7]
     units = size.H
     carry.zero_()
     carry_cell.zero_()
+    run_step = backward_launch(sizes, size, tape, None, handed, ends, WARPS)
     if matrices is not None:
         matrices = Packed(*(matrix.to(torch.float32) for matrix in matrices))
         asking, recurrent = matrices.asking[:, :units], matrices.recurrent[:, : size.J]
         dh = torch.empty_like(d_hidden)
         direct = torch.zeros_like(d_hidden)
+        run_cells = cells_launch(size, tape, (d_joint, d_hidden, d_cell, dh, direct, carry, carry_cell), ends)
+        sums, asked = tape.gates.unbind(0), tape.interface.unbind(0)
     for t in reversed(range(steps)):
-        launch_backward(sizes, size, tape, None, handed, ends, between=(t, t + 1), warps=WARPS)
-        if matrices is None:
-            continue
-        torch.mm(tape.interface[t], asking, out=dh)
-        launch_cells(size, tape, (d_joint, d_hidden, d_cell, dh, direct, carry, carry_cell), ends, t)
-        torch.mm(tape.gates[t], recurrent, out=carry)
+        run_step(t, t + 1)
+        if matrices is not None:
+            torch.mm(asked[t], asking, out=dh)
+            run_cells(t)
+            torch.mm(sums[t], recurrent, out=carry)
     if matrices is not None:
         carry[:, :units] += direct

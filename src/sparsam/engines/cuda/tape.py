@@ -39,21 +39,25 @@ def new_tape(size: Layout, steps: int, batch: int, like: Tensor) -> Tape:
     numbers: dict[str, Any] = {"dtype": torch.float32, "device": like.device}
     counts: dict[str, Any] = {"dtype": torch.int32, "device": like.device}
     heads, k = size.RP, size.KP
-    linked = steps if size.KL else 0
-    lstm = steps + 1 if size.CELL == "lstm" else 0
+    none = torch.empty(0, **numbers)
+    content = (none,) * 5
+    if size.KL:
+        content = (
+            torch.empty(steps, batch, heads, k, **counts),
+            torch.empty(steps, batch, heads, k, **numbers),
+            torch.empty(steps, batch, heads, k, size.WP, **numbers),
+            torch.empty(steps, batch, heads, k, k, **numbers),
+            torch.empty(steps, batch, heads, k, k, **numbers),
+        )
     return Tape(
-        gates=torch.empty(steps, batch, 4 * size.H, **numbers),
-        cells=torch.empty(lstm, batch, size.H, **numbers),
-        joint=torch.empty(steps + 1, batch, size.J, **numbers),
-        interface=torch.empty(steps, batch, size.F, **numbers),
-        rows=torch.empty(steps + 1, batch, heads, k, **counts),
-        weights=torch.empty(steps + 1, batch, heads, k, **numbers),
-        scores=torch.empty(steps, batch, heads, k, **numbers),
-        unused=torch.empty(steps, batch, heads, **counts),
-        read_words=torch.empty(steps, batch, heads, k, size.WP, **numbers),
-        content_rows=torch.empty(linked, batch, heads, k, **counts),
-        content_weights=torch.empty(linked, batch, heads, k, **numbers),
-        content_words=torch.empty(linked, batch, heads, k, size.WP, **numbers),
-        to_before=torch.empty(linked, batch, heads, k, k, **numbers),
-        to_after=torch.empty(linked, batch, heads, k, k, **numbers),
+        torch.empty(steps, batch, 4 * size.H, **numbers) if size.H else none,
+        torch.empty(steps + 1, batch, size.H, **numbers) if size.CELL == "lstm" else none,
+        torch.empty(steps + 1, batch, size.J, **numbers),
+        torch.empty(steps, batch, size.F, **numbers),
+        torch.empty(steps + 1, batch, heads, k, **counts),
+        torch.empty(steps + 1, batch, heads, k, **numbers),
+        torch.empty(steps, batch, heads, k, **numbers),
+        torch.empty(steps, batch, heads, **counts),
+        torch.empty(steps, batch, heads, k, size.WP, **numbers),
+        *content,
     )

@@ -30,8 +30,10 @@ class Packed(NamedTuple):
     """What the kernels stream."""
 
     recurrent: Tensor  # (4 H, JS), rows padded to 16 bytes
-    recurrent_bias: Tensor  # (4 H)
     asking: Tensor  # (F, HS)
+    recurrent_transposed: Tensor  # (J, 4 H)
+    recurrent_bias: Tensor  # (4 H)
+    asking_transposed: Tensor  # (H, FS)
     asking_bias: Tensor  # (F)
 
 
@@ -58,8 +60,10 @@ def packed(weights: Weights, size: Layout) -> Packed:
     asking = weights.interface
     return Packed(
         F.pad(recurrent, (0, size.JS - size.J)) if size.JS > size.J else recurrent,
-        aligned_tensor(bias),
         F.pad(asking, (0, size.HS - size.H)) if size.HS > size.H else aligned_tensor(asking),
+        recurrent.mT.contiguous(),
+        aligned_tensor(bias),
+        F.pad(asking.mT, (0, size.FS - size.F)) if size.FS > size.F else asking.mT.contiguous(),
         aligned_tensor(weights.interface_bias),
     )
 

@@ -41,10 +41,10 @@ def backward(
     carry_weights,  # (B, RP, KP)
     d_words,  # (B, M, W)
     lengths,
-    begin,
-    end,
     B,
     M,
+    begin,
+    end,
     CELL: tl.constexpr,
     H: tl.constexpr,
     J: tl.constexpr,

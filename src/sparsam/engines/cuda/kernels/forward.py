@@ -14,7 +14,7 @@ from sparsam.engines.cuda.kernels.cells import cell_forward
 from sparsam.engines.cuda.kernels.following import mixed_read
 from sparsam.engines.cuda.kernels.links import update_links
 from sparsam.engines.cuda.kernels.ordering import key_number, key_row
-from sparsam.engines.cuda.kernels.products import matrix_times_vector, softplus
+from sparsam.engines.cuda.kernels.products import softplus, vector_times_matrix
 from sparsam.engines.cuda.kernels.ring import least_recent, touch
 from sparsam.engines.cuda.kernels.rows import summed_over_same, words_at
 from sparsam.engines.cuda.kernels.search import merged, most_similar
@@ -39,9 +39,9 @@ def forward(
     to_before,
     to_after,
     # parameters
-    recurrent,  # (4 H, JS)
+    recurrent,  # (J, 4 H)
     recurrent_bias,  # (4 H)
-    asking,  # (F, HS)
+    asking,  # (H, FS)
     asking_bias,  # (F)
     # state, written in place
     words,
@@ -73,24 +73,23 @@ def forward(
     last_rows,
     last_weights,
     lengths,
-    begin,
-    end,
     B,
     M,
     queue_size,
     delta,
+    begin,
+    end,
     CELL: tl.constexpr,
     H: tl.constexpr,
     J: tl.constexpr,
-    JS: tl.constexpr,
-    HS: tl.constexpr,
     F: tl.constexpr,
+    FS: tl.constexpr,
     R: tl.constexpr,
     K: tl.constexpr,
     W: tl.constexpr,
     HP: tl.constexpr,
-    JP: tl.constexpr,
-    GP: tl.constexpr,
+    SP: tl.constexpr,
+    FP: tl.constexpr,
     RP: tl.constexpr,
     KP: tl.constexpr,
     WP: tl.constexpr,
@@ -139,7 +138,8 @@ def forward(
     head = tl.arange(0, RP)
     k = tl.arange(0, KP)
     column = tl.arange(0, WP)
-    gate = tl.arange(0, GP)
+    every_sum = tl.arange(0, SP)
+    asked = tl.arange(0, FP)
     head_k = head[:, None] * KP + k[None, :]
     head_word = head[:, None] * W + column[None, :]
     is_word = (head < R)[:, None] & (column < W)[None, :]
@@ -171,18 +171,22 @@ def forward(
             if CELL != "none":
                 at = gates + tb * (4 * H)
                 told: tl.constexpr = 4 * H if CELL == "lstm" else 3 * H  # sums in which x has a part
-                matrix_times_vector(recurrent, JS, joint + tb * J, at, recurrent_bias, 4 * H, told, J, JP, PRODUCT)
+                value = tl.load(at + every_sum, mask=every_sum < told, other=0.0)
+                value += tl.load(recurrent_bias + every_sum, mask=every_sum < 4 * H, other=0.0)
+                value += vector_times_matrix(joint + tb * J, recurrent, 4 * H, J, 4 * H, SP, PRODUCT)
+                tl.store(at + every_sum, value, mask=every_sum < 4 * H)
                 tl.debug_barrier()
                 next_hidden = joint + after * J
                 cell_forward(at, cells + tb * H, cells + after * H, joint + tb * J, next_hidden, unit, H, CELL)
                 tl.debug_barrier()
-                matrix_times_vector(asking, HS, next_hidden, ask, asking_bias, F, 0, H, HP, PRODUCT)
-                tl.debug_barrier()
+                value = vector_times_matrix(next_hidden, asking, FS, H, F, FP, PRODUCT)
+                value += tl.load(asking_bias + asked, mask=asked < F, other=0.0)
+            else:
+                value = tl.load(ask + asked, mask=asked < F, other=0.0)
             # beta = 1 + softplus, alpha and gamma = sigmoid; queries, write words and read modes stay as they are
-            value = tl.load(ask + 2 * WORDS + gate, mask=gate < 3 * R, other=0.0)
-            value = tl.where(gate < R, 1 + softplus(value), tl.sigmoid(value))
-            tl.debug_barrier()
-            tl.store(ask + 2 * WORDS + gate, value, mask=gate < 3 * R)
+            gate = asked - 2 * WORDS
+            activated = tl.where(gate < R, 1 + softplus(value), tl.sigmoid(value))
+            tl.store(ask + asked, tl.where((gate >= 0) & (gate < 3 * R), activated, value), mask=asked < F)
             tl.debug_barrier()
 
             # 2 to 4: erase u, then write

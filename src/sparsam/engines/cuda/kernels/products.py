@@ -1,55 +1,16 @@
-"""Products of a vector with a matrix that is streamed from memory, the matrix in the models' own order.
-
-Forward, the sums of a row are over numbers that lie side by side: a row is added up within a warp, rows do not wait for
-each other. Backward, whole rows are added up. Two blocks of rows are always on their way while a third is multiplied:
-the latency of a load is that of about one block.
-"""
+"""A row vector times a matrix that is streamed from memory: sum_j x(j) A(j, :)."""
 
 import triton
 import triton.language as tl
 
 
 @triton.jit
-def _rows(matrix, stride, row, column, COUNT: tl.constexpr, WIDTH: tl.constexpr):
-    """Rows of a matrix, zero where there are none."""
-    mask = (row < COUNT)[:, None] & (column < WIDTH)[None, :]
-    return tl.load(matrix + row[:, None] * stride + column[None, :], mask=mask, other=0.0)
-
-
-@triton.jit
-def matrix_times_vector(
-    matrix,
-    stride,
-    x,
-    out,
-    bias,
-    COUNT: tl.constexpr,
-    ADDED: tl.constexpr,
-    WIDTH: tl.constexpr,
-    WIDTH_P: tl.constexpr,
-    PRODUCT: tl.constexpr,
-):
-    """out(i) = [out(i) for i < ADDED] + bias(i) + sum_j A(i, j) x(j), for `matrix` (COUNT, WIDTH) with rows `stride`
-    apart; all at pointers. PRODUCT numbers of the matrix are multiplied at a time."""
-    BLOCK: tl.constexpr = PRODUCT // WIDTH_P if PRODUCT > WIDTH_P else 1
-    column = tl.arange(0, WIDTH_P)
-    inner = tl.arange(0, BLOCK)
-    vector = tl.load(x + column, mask=column < WIDTH, other=0.0)
-    tile = _rows(matrix, stride, inner, column, COUNT, WIDTH)
-    following = _rows(matrix, stride, BLOCK + inner, column, COUNT, WIDTH)
-    begin = 0
-    while begin < COUNT:
-        row = begin + inner
-        there = row < COUNT
-        later = _rows(matrix, stride, row + 2 * BLOCK, column, COUNT, WIDTH)
-        value = tl.sum(tile.to(tl.float32) * vector[None, :], 1)
-        value += tl.load(bias + row, mask=there, other=0.0).to(tl.float32)
-        if ADDED > 0:
-            value += tl.load(out + row, mask=row < ADDED, other=0.0)
-        tl.store(out + row, value, mask=there)
-        tile = following
-        following = later
-        begin += BLOCK
+def _block(x, matrix, stride, j, column, COUNT: tl.constexpr, WIDTH: tl.constexpr):
+    """x(j) and A(j, :) for a block of rows, zero where there are none."""
+    there = j < COUNT
+    mask = there[:, None] & (column < WIDTH)[None, :]
+    tile = tl.load(matrix + j[:, None] * stride + column[None, :], mask=mask, other=0.0)
+    return tl.load(x + j, mask=there, other=0.0), tile
 
 
 @triton.jit
@@ -62,20 +23,23 @@ def vector_times_matrix(
     WIDTH_P: tl.constexpr,
     PRODUCT: tl.constexpr,
 ):
-    """sum_j x(j) A(j, :), (WIDTH_P): x (COUNT) at a pointer and `matrix` (COUNT, WIDTH) with rows `stride` apart."""
+    """x (COUNT) at a pointer, times `matrix` (COUNT, WIDTH) whose rows are `stride` apart; (WIDTH_P).
+
+    PRODUCT numbers of the matrix are multiplied at a time. Two such blocks are always on their way while a third is
+    multiplied: the latency of a load is that of about one block. The threads meet once, at the end.
+    """
     BLOCK: tl.constexpr = PRODUCT // WIDTH_P if PRODUCT > WIDTH_P else 1
     column = tl.arange(0, WIDTH_P)
     inner = tl.arange(0, BLOCK)
     total = tl.zeros([BLOCK, WIDTH_P], tl.float32)
-    tile = _rows(matrix, stride, inner, column, COUNT, WIDTH)
-    following = _rows(matrix, stride, BLOCK + inner, column, COUNT, WIDTH)
+    value, tile = _block(x, matrix, stride, inner, column, COUNT, WIDTH)
+    next_value, next_tile = _block(x, matrix, stride, BLOCK + inner, column, COUNT, WIDTH)
     begin = 0
     while begin < COUNT:
-        j = begin + inner
-        later = _rows(matrix, stride, j + 2 * BLOCK, column, COUNT, WIDTH)
-        total += tl.load(x + j, mask=j < COUNT, other=0.0)[:, None] * tile.to(tl.float32)
-        tile = following
-        following = later
+        later_value, later_tile = _block(x, matrix, stride, begin + 2 * BLOCK + inner, column, COUNT, WIDTH)
+        total += value[:, None] * tile.to(tl.float32)
+        value, tile = next_value, next_tile
+        next_value, next_tile = later_value, later_tile
         begin += BLOCK
     return tl.sum(total, 0)
 
