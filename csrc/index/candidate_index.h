@@ -27,11 +27,6 @@ namespace sparsam {
 struct WordSource {
   virtual ~WordSource() = default;
   virtual void fetch(int32_t row, float* out) const = 0;
-  // Where the word will be read from, for prefetching; null when the source cannot say.
-  virtual const float* address(int32_t row) const {
-    (void)row;
-    return nullptr;
-  }
 };
 
 class CandidateIndex {

@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "support/zero_pages.h"
+#include "support/lazy_array.h"
 #include "index/candidate_index.h"
 
 namespace sparsam {
