@@ -19,7 +19,7 @@
 #include "index/sample_centre.h"
 #include "index/word_codes.h"
 #include "support/aligned.h"
-#include "support/parallel_for.h"
+#include "support/parallel.h"
 
 namespace sparsam::SPARSAM_ISA {
 

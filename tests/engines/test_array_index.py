@@ -89,7 +89,7 @@ def test_any_history_against_a_plain_set(kind, history):
 @settings(max_examples=150, deadline=None)
 @given(history=histories(), checks=st.integers(1, 6), crowded=st.booleans())
 def test_a_scan_is_a_value(history, checks, crowded):
-    """Whatever was inserted, removed, taken back or built before: it answers as one built afresh over the same words."""
+    """Whatever was inserted, removed or built before, it answers as one built afresh over the same words."""
     rows, width, seed, steps = history
     random = np.random.default_rng(seed)
     words = np.zeros((rows, width), dtype=np.float32)
