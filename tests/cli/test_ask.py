@@ -13,8 +13,8 @@ import sparsam
 from sparsam.cli import USAGE, main
 from sparsam.cli.ask import converse
 from sparsam.data.babi_official import VOCABULARY
-from sparsam.models.trace import Trace
 from sparsam.tasks.babi_ask import BLANK, Conversation, sentence_of_rows
+from sparsam.trace import Trace
 from sparsam.training.checkpoint import weights_to_bytes
 from sparsam.training.config import ModelConfig, RunConfig, TaskConfig
 
@@ -116,8 +116,9 @@ def test_converse_takes_stories_questions_and_bAbI_lines(capsys):
 
 @pytest.mark.parametrize("name", ["sam", "lstm"])
 def test_command_answers_from_a_weights_file(name, tmp_path, monkeypatch, capsys):
+    memory = {} if name == "lstm" else {"memory_size": 32, "word_size": 4, "num_heads": 1}
     config = RunConfig(
-        model=ModelConfig(name, hidden_size=8, memory_size=32, word_size=4, num_heads=1, engine="reference"),
+        model=ModelConfig(name, hidden_size=8, engine="reference", **memory),
         task=TaskConfig("babi"),
     )
     torch.manual_seed(0)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import sparsam
-from sparsam.engines.cuda import engine as cuda
+from sparsam.engines.cuda.launch import interpreted
 from sparsam.engines.cuda.memory import CudaMemory
 
 SIZES = dict(input_size=3, output_size=2, hidden_size=6, memory_size=14, word_size=5, num_heads=2, k=2)
@@ -19,7 +19,7 @@ SIZES = dict(input_size=3, output_size=2, hidden_size=6, memory_size=14, word_si
 
 @pytest.fixture
 def device():
-    return "cpu" if cuda.interpreted() else "cuda"
+    return "cpu" if interpreted() else "cuda"
 
 
 def dense(memory):

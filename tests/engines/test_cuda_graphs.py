@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -33,7 +35,11 @@ def test_the_sequence_that_is_captured_is_the_references(name):
     names = [name for name, _ in state.values()]
 
     def step(x, *values):
-        y, after, _ = model.reference_step(x, model.state_class(**dict(zip(names, values))))
+        state = model.state_class(**dict(zip(names, values)))
+        hidden, carried = model.control(x, state)
+        read, fields, _ = model.memory.step(model.interface(hidden), state)
+        y = model.answer(torch.cat([hidden, read.flatten(1)], dim=-1)[None])[0]
+        after = dataclasses.replace(state, **carried, **fields)
         return y, *(getattr(after, name) for name in names)
 
     for given in (None, lengths):

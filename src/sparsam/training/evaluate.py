@@ -39,6 +39,9 @@ def evaluate(
     """
     if size is not None and not hasattr(task, "sample_size"):
         raise ValueError(f"size must be None for task {task.name!r}, which has no sizes, got {size}")
+    for name, count in (("size", size), ("batches", batches), ("batch_size", batch_size), ("level", level)):
+        if count is not None and count < 1:
+            raise ValueError(f"{name}: expected at least 1, got {count}")
     source: Iterable[Batch]
     if isinstance(task, FiniteTask):
         exact = {} if size is None else {"size": size}

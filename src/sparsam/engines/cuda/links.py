@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sparsam.state import blended, converted
+from sparsam.engines.reference.links import DenseLinks
+from sparsam.state import blended, converted, taken
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SparseLinks:
     """N, P and p of every batch element as lists; column -1 for no entry. A value like every state."""
 
@@ -55,6 +56,29 @@ class SparseLinks:
         pairs = zip(other.grown(rows).tensors(), self.grown(rows).tensors())
         return self._with(blended(mask, theirs, ours) for theirs, ours in pairs)
 
+    def select(self, index: Tensor) -> SparseLinks:
+        return self._with(taken(value, index) for value in self.tensors())
+
+    @classmethod
+    def cat(cls, stores: Sequence[SparseLinks]) -> SparseLinks:
+        rows = max(store.before_columns.shape[1] for store in stores)
+        parts = zip(*(store.grown(rows).tensors() for store in stores))
+        return stores[0]._with(torch.cat(part) for part in parts)
+
+    def describe(self) -> str:
+        return f"cuda links, {self.before_columns.shape[2]} to a row"
+
+    def dense(self, memory: Any = None) -> DenseLinks:
+        """N, P and p as matrices."""
+        links = self.grown(self.rows)
+        pairs = (
+            (links.before_columns, links.before_weights),
+            (links.after_columns, links.after_weights),
+            (links.now_columns, links.now_weights),
+        )
+        predecessors, successors, precedence = (scattered(c, w, self.rows) for c, w in pairs)
+        return DenseLinks(predecessors, successors, precedence, self.before_columns.shape[2])
+
     def grown(self, rows: int) -> SparseLinks:
         """The same links with at least so many rows there."""
         more = max(rows - self.before_columns.shape[1], 0)
@@ -79,3 +103,25 @@ def no_sparse_links(batch: int, there: int, rows: int, k_links: int, like: Tenso
     weights = like.new_zeros(1, 1, 1, dtype=torch.float32)
     entries = (columns.expand(batch, there, k_links), weights.expand(batch, there, k_links))
     return SparseLinks(*entries, *entries, entries[0][:, 0], entries[1][:, 0], rows)
+
+
+def scattered(columns: Tensor, weights: Tensor, rows: int) -> Tensor:
+    """Lists of columns (..., K_L), -1 for none, and their weights as rows of a matrix (..., N)."""
+    kept = weights * (columns >= 0)
+    return weights.new_zeros(*weights.shape[:-1], rows).scatter_add(-1, columns.clamp_min(0).long(), kept)
+
+
+def listed(matrix: Tensor, k_links: int) -> tuple[Tensor, Tensor]:
+    """The K_L largest entries above 0 of every row of a matrix (..., N), as columns, -1 for none, and weights."""
+    weights, columns = matrix.detach().sort(dim=-1, descending=True, stable=True)
+    short = max(k_links - matrix.shape[-1], 0)
+    weights = F.pad(weights[..., :k_links], (0, short))
+    columns = F.pad(columns[..., :k_links], (0, short), value=-1)
+    return torch.where(weights > 0, columns, -1).to(torch.int32), weights
+
+
+def from_dense_links(links: DenseLinks) -> SparseLinks:
+    """The reference's links as this engine keeps them."""
+    parts = [listed(matrix, links.k_links) for matrix in (links.predecessors, links.successors, links.precedence)]
+    (before, before_w), (after, after_w), (now, now_w) = parts
+    return SparseLinks(before, before_w, after, after_w, now, now_w, links.shape[-1])

@@ -9,7 +9,7 @@ bytes nor time depend on N. A memory that starts from given words has all N.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +17,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sparsam.state import DenseMemory, blended, changed_rows, converted
+from sparsam.state import DenseMemory, blended, changed_rows, converted, taken
 
 CLOCK, USED, FRONTIER, HEAD, TAIL = range(5)  # columns of `counters`
 COUNTERS = 8
 SPARE_ENTRIES = 4096  # of a queue, beyond twice its rows, before it is put in order again
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CudaMemory:
     """The first M of N words of every batch element, and the ring as `kernels.ring` keeps it. A value like every state.
 
@@ -82,9 +82,44 @@ class CudaMemory:
         rows = max(self.words.shape[1], other.words.shape[1])
         room = max(self.queue_rows.shape[1], other.queue_rows.shape[1])
         ours, theirs = self.grown(rows, room), other.grown(rows, room)
-        both = self._with(blended(mask, b, a) for a, b in zip(ours.tensors(), theirs.tensors()))
-        entries, touched = max(self.entries, other.entries), max(self.touched, other.touched)
-        return dataclasses.replace(both, entries=entries, touched=touched)
+        mixed = self._with(blended(mask, b, a) for a, b in zip(ours.tensors(), theirs.tensors()))
+        touched, entries = max(self.touched, other.touched), max(self.entries, other.entries)
+        mixed = dataclasses.replace(mixed, touched=touched, entries=entries)
+        if self.start is other.start:
+            return mixed
+        return dataclasses.replace(mixed, start=blended(mask, other.whole_start(), self.whole_start()))
+
+    def select(self, index: Tensor) -> CudaMemory:
+        start = self.start if self.start is None or self.start.dim() == 2 else taken(self.start, index)
+        return dataclasses.replace(self._with(taken(value, index) for value in self.tensors()), start=start)
+
+    @classmethod
+    def cat(cls, stores: Sequence[CudaMemory]) -> CudaMemory:
+        """Memories of several batches as those of one."""
+        rows = max(store.words.shape[1] for store in stores)
+        room = max(store.queue_rows.shape[1] for store in stores)
+        whole = [store.grown(rows, room) for store in stores]
+        starts = [store.start for store in stores]
+        start = starts[0]
+        if any(one is not start for one in starts):
+            every = [store.whole_start() for store in stores]
+            start = torch.cat(every)
+        touched = max(store.touched for store in stores)
+        entries = max(store.entries for store in stores)
+        parts = zip(*(store.tensors() for store in whole))
+        return dataclasses.replace(
+            stores[0]._with(torch.cat(part) for part in parts), start=start, touched=touched, entries=entries
+        )
+
+    def whole_start(self) -> Tensor:
+        """M_0 (B, N, W), whatever it was made from."""
+        batch, rows, width = self.shape
+        blank = self.words.new_zeros(1, 1, 1) if self.start is None else self.start
+        return blank.expand(batch, rows, width)
+
+    def describe(self) -> str:
+        there, name = self.words.shape[1], str(self.words.dtype).removeprefix("torch.")
+        return f"cuda memory of {self.shape} {name} {self.words.device}, {there} rows there"
 
     def grown(self, rows: int, room: int) -> CudaMemory:
         """The same memory with at least so many rows there, and so many places in its queue."""
@@ -111,8 +146,7 @@ class CudaMemory:
     def dense(self) -> DenseMemory:
         """The reference's memory of the same words and ring, all N rows of it."""
         rows = self.grown(self.rows, 0)
-        start = rows.words.new_zeros(self.rows, self.shape[2]) if self.start is None else self.start
-        return DenseMemory(rows.words, rows.last_access.long(), self.clock, start)
+        return DenseMemory(rows.words, rows.last_access.long(), self.clock, self.whole_start())
 
 
 torch.serialization.add_safe_globals([CudaMemory])
