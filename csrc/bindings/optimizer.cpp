@@ -1,4 +1,7 @@
-// One step of an optimiser over flat vectors.
+// One step of an optimiser over flat vectors, which it changes in place.
+#include <nanobind/ndarray.h>
+
+#include "bindings/arguments.h"
 #include "bindings/bindings.h"
 #include "support/rmsprop.h"
 
@@ -6,9 +9,19 @@ namespace sparsam {
 namespace {
 
 template <class T>
+using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+T* pointer(const Array<T>& array, size_t expected, const char* name) {
+  if (array.size() != expected)
+    refuse(name, std::to_string(expected) + " numbers", std::to_string(array.size()));
+  return array.data();
+}
+
+template <class T>
 double step(Array<T> parameters, Array<T> gradients, Array<T> squares, Array<T> velocity, double clip, double decay,
             double momentum, double epsilon, double rate, int threads) {
-  if (threads < 1) throw std::invalid_argument("threads: expected at least 1, got " + std::to_string(threads));
+  require_threads(threads);
   const size_t count = parameters.size();
   const T* g = pointer(gradients, count, "gradients");
   T *s = pointer(squares, count, "squares"), *v = pointer(velocity, count, "velocity");

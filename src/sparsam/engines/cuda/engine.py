@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.util
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -37,8 +37,8 @@ DTYPES = (torch.float32, torch.bfloat16)
 _plain = ReferenceEngine()
 
 
-@lru_cache(maxsize=1)
-def _triton_is_there() -> bool:
+@functools.lru_cache(maxsize=1)
+def triton_is_there() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
@@ -57,7 +57,7 @@ class CudaEngine(Engine):
             if memory.name not in dense.DENSE:
                 return f"it has no {memory.name.upper()}"
             return None if like.device.type == "cuda" else "Triton's interpreter has no CUDA graphs"
-        if not _triton_is_there():
+        if not triton_is_there():
             return "it needs the package triton, which is not installed"
         options = [f"{name}={value}" for name, value in memory.options().items()]
         if options:

@@ -67,7 +67,8 @@ class CudaMemory:
         )
 
     def detach(self) -> CudaMemory:
-        return dataclasses.replace(self, words=self.words.detach())
+        start = None if self.start is None else self.start.detach()
+        return dataclasses.replace(self, words=self.words.detach(), start=start)
 
     def clone(self) -> CudaMemory:
         return self._with(value.clone() for value in self.tensors())
