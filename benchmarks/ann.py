@@ -11,7 +11,7 @@ import torch
 
 import sparsam
 from benchmarks.correct import require_equal
-from benchmarks.recall import ReplayedSAM
+from benchmarks.recall import replayed
 from benchmarks.report import Line, Report
 from benchmarks.setting import BATCH, STEPS, lstm_step, model_of, training_step
 from benchmarks.speed import dense_step, filled_step
@@ -84,7 +84,7 @@ def require_replayed(index: str) -> float:
     x = torch.randn(30, 3, 4, dtype=torch.float64)
     worst = 0.0
     results = []
-    for each in (model, ReplayedSAM.of(model, x)):
+    for each in (model, replayed(model, x)):
         y, _ = each(x)
         loss = (y * torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)).sum()
         results.append([y.detach(), *torch.autograd.grad(loss, list(each.parameters()))])

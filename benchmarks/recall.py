@@ -2,55 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sparsam.engines.reference.access import READ
 from sparsam.engines.reference.addressing import most_similar
-from sparsam.models.sam import SAM
+from sparsam.memories.sam import SAMMemory
+from sparsam.models import SAM
+from sparsam.trace import READ
 
 
-class ReplayedSAM(SAM):
-    """SAM of the reference engine that reads the rows it is handed, and notes which of them exact search finds too."""
+class ReplayedMemory(SAMMemory):
+    """SAM's plain memory that reads the rows it is handed, and notes which of them exact search finds too."""
 
     selections: Tensor  # (T, B, R, K), one step after the other
-    step: int
-    found: int  # of the true K rows, so far
-    found_first: int
-
-    @classmethod
-    def of(cls, model: SAM, x: Tensor, memory: Tensor | None = None, state: Any = None) -> ReplayedSAM:
-        """The same model, to be run on the same x from the same start, with the selections of its own engine."""
-        twin = cls(
-            model.input_size,
-            model.output_size,
-            model.hidden_size,
-            model.memory_size,
-            model.word_size,
-            model.num_heads,
-            model.k,
-            similarity=model.similarity,
-            delta=model.delta,
-            batch_first=model.batch_first,
-            engine="reference",
-        ).to(model.output.weight)
-        twin.load_state_dict(model.state_dict())
-        if state is None:
-            state = model.initial_state(x.shape[int(not model.batch_first)], memory)
-        with torch.no_grad():
-            accesses = model._run(x, state, None, record=True)[2]
-        twin.selections = torch.cat([access.rows for access in accesses if access.kind == READ]).to(torch.int64)
-        twin.step, twin.found, twin.found_first = 0, 0, 0
-        return twin
+    at = 0  # the next step
+    found = 0  # of the true K rows, so far
+    found_first = 0
 
     def select_rows(self, query: Tensor, words: Tensor) -> Tensor:
-        rows = self.selections[self.step]
-        truth = most_similar(self.similarity, query, words, self.k)
+        rows = self.selections[self.at]
+        truth = most_similar(self.sizes.similarity, query, words, self.sizes.k)
         found = (truth[..., :, None] == rows[..., None, :]).any(-1)
-        self.step += 1
+        self.at += 1
         self.found += int(found.sum())
         self.found_first += int(found[..., 0].sum())
         return rows
@@ -58,19 +34,30 @@ class ReplayedSAM(SAM):
     @property
     def recall(self) -> float:
         """Share of the true K rows that were read."""
-        return self.found / self.selections[: self.step].numel()
+        return self.found / self.selections[: self.at].numel()
 
     @property
     def recall_first(self) -> float:
         """Share of the reads that had the most similar row among them."""
-        return self.found_first * self.k / self.selections[: self.step].numel()
+        return self.found_first * self.sizes.k / self.selections[: self.at].numel()
+
+
+def replayed(model: SAM, x: Tensor, memory: Tensor | None = None, state: Any = None) -> Any:
+    """The same model on the reference engine, to be run on the same x from the same start, with `model`'s selections."""
+    if state is None:
+        state = model.initial_state(x.shape[int(not model.batch_first)], memory)
+    with torch.no_grad():
+        accesses = model._run(x, state, None, None, record=True)[2]
+    twin = copy.deepcopy(model)
+    twin.engine, twin.index = "reference", "linear"
+    twin.memory = ReplayedMemory(twin.memory.sizes)
+    twin.memory.selections = torch.cat([access.rows for access in accesses if access.kind == READ]).to(torch.int64)
+    return twin
 
 
 def recall_along(model: SAM, x: Tensor, state: Any = None) -> tuple[float, float]:
     """Recall of the true K rows, and of the first, over the steps of x from a state of the native engine."""
-    twin = ReplayedSAM.of(model, x, state=state)
-    if state is not None:
-        state = dataclasses.replace(state, memory=state.memory.dense(), start=None)
+    twin = replayed(model, x, state=state)
     with torch.no_grad():
-        twin(x, state)
-    return twin.recall, twin.recall_first
+        twin(x, None if state is None else state.to(engine="reference"))
+    return twin.memory.recall, twin.memory.recall_first

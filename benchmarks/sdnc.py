@@ -18,7 +18,7 @@ from benchmarks.report import Line, Report
 from benchmarks.resident import graph_bytes, resident_bytes
 from benchmarks.setting import BATCH, SIZES, STEPS, model_of, training_step
 from benchmarks.timing import once, take_turns
-from sparsam.engines.native.engine import kept_bytes
+from sparsam.engines.boundary import kept_bytes
 
 MILLION = 1_000_000
 AGAINST_DNC = 2_048  # the largest N at which the paper could run the DNC

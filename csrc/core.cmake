@@ -2,6 +2,7 @@
 set(SPARSAM_CSRC ${CMAKE_CURRENT_LIST_DIR})
 set(SPARSAM_CORE_SOURCES
   ${SPARSAM_CSRC}/step/dispatch.cpp
+  ${SPARSAM_CSRC}/step/record.cpp
   ${SPARSAM_CSRC}/index/memory_index.cpp
   ${SPARSAM_CSRC}/support/parallel.cpp
   ${SPARSAM_CSRC}/step/sequence_baseline.cpp)

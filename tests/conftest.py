@@ -53,7 +53,7 @@ def small_model(name: str, engine: str = "reference", **changes: Any) -> MemoryM
 
 def runnable() -> list[Case]:
     cases = [Case(name, engine) for name in MODELS for engine in engines.ENGINES]
-    return [case for case in cases if engines.ENGINES[case.engine].why_not(case.make()) is None]
+    return [case for case in cases if engines.why_not(case.engine, case.make()) is None]
 
 
 CASES = runnable()

@@ -45,7 +45,10 @@ class ArrayIndex final : WordSource {
     index_->build(rows.data(), int32_t(rows.size()), threads);
   }
   std::vector<int32_t> query(const Word& query) {
-    if (query.size() != words_.shape(1)) throw std::invalid_argument("query: expected a word");
+    if (query.size() != words_.shape(1))
+      throw std::invalid_argument("query: expected a word of " + std::to_string(words_.shape(1)) + " numbers, got " +
+                                  std::to_string(query.size()));
+    index_->settle(1);
     const int32_t n = index_->query(query.data(), scratch_, room_.data());
     return {room_.begin(), room_.begin() + n};
   }
@@ -56,39 +59,57 @@ class ArrayIndex final : WordSource {
       const int32_t row = rows.data()[i];
       index_->remove(row);
       index_->insert(row, word(row));
+      if (i % kStep == kStep - 1) index_->settle(1);  // as a step of the engine does
     }
   }
   void update_all(const Rows& rows) {
     nb::gil_scoped_release unlocked;
-    for (size_t i = 0; i < rows.size(); ++i) update(rows.data()[i]);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      update(rows.data()[i]);
+      if (i % kStep == kStep - 1) index_->settle(1);
+    }
   }
-  // The row most similar to each query among those proposed, by inner product.
-  std::vector<int32_t> nearest(const Words& queries) {
-    if (queries.shape(1) != words_.shape(1)) throw std::invalid_argument("queries: expected words");
+  // The row most similar to each query among those proposed, by inner product; so many queries are asked at a time.
+  std::vector<int32_t> nearest(const Words& queries, int at_once) {
+    if (queries.shape(1) != words_.shape(1))
+      throw std::invalid_argument("queries: expected words of " + std::to_string(words_.shape(1)) + " numbers, got " +
+                                  std::to_string(queries.shape(1)));
+    if (at_once < 1) throw std::invalid_argument("at_once: expected at least 1, got " + std::to_string(at_once));
     nb::gil_scoped_release unlocked;
-    std::vector<int32_t> best(queries.shape(0), -1);
-    for (size_t q = 0; q < best.size(); ++q) {
-      const float* query = queries.data() + q * words_.shape(1);
-      const int32_t n = index_->query(query, scratch_, room_.data());
-      for (int32_t i = 0; i < n; ++i) __builtin_prefetch(word(room_[size_t(i)]));
-      float top = -INFINITY;
-      for (int32_t i = 0; i < n; ++i) {
-        const float* at = word(room_[size_t(i)]);
-        float score = 0;
-        for (size_t j = 0; j < words_.shape(1); ++j) score += at[j] * query[j];
-        if (score > top) top = score, best[q] = room_[size_t(i)];
-      }
+    index_->settle(1);
+    std::vector<int32_t> best(queries.shape(0), -1), found(room_.size() * size_t(at_once)), counts(at_once);
+    for (size_t q = 0; q < best.size(); q += size_t(at_once)) {
+      const int asked = int(std::min<size_t>(size_t(at_once), best.size() - q));
+      index_->query_all(queries.data() + q * words_.shape(1), asked, scratch_, found.data(), int32_t(room_.size()),
+                        counts.data(), nullptr);
+      for (int i = 0; i < asked; ++i)
+        best[q + size_t(i)] = nearest_of(found.data() + size_t(i) * room_.size(), counts[size_t(i)],
+                                         queries.data() + (q + size_t(i)) * words_.shape(1));
     }
     return best;
   }
 
  private:
+  int32_t nearest_of(const int32_t* rows, int32_t count, const float* query) const {
+    for (int32_t i = 0; i < count; ++i) __builtin_prefetch(word(rows[i]));
+    int32_t best = -1;
+    float top = -INFINITY;
+    for (int32_t i = 0; i < count; ++i) {
+      const float* at = word(rows[i]);
+      float score = 0;
+      for (size_t j = 0; j < words_.shape(1); ++j) score += at[j] * query[j];
+      if (score > top) top = score, best = rows[i];
+    }
+    return best;
+  }
   int32_t checked(int32_t row) const {
     if (row < 0 || size_t(row) >= words_.shape(0))
       throw std::invalid_argument("row: expected one of 0.." + std::to_string(words_.shape(0) - 1) + ", got " +
                                   std::to_string(row));
     return row;
   }
+
+  static constexpr size_t kStep = 20;  // words that a step of SAM writes, R = K = 4
 
   Words words_;
   std::unique_ptr<CandidateIndex> index_;
@@ -116,7 +137,7 @@ void bind_indexes(nb::module_& m) {
       .def("clear", [](ArrayIndex& self) { self.index().clear(); })
       .def("build", &ArrayIndex::build, "rows"_a, "threads"_a = 1)
       .def("query", &ArrayIndex::query)
-      .def("nearest", &ArrayIndex::nearest)
+      .def("nearest", &ArrayIndex::nearest, "queries"_a, "at_once"_a = 1)
       .def("churn", &ArrayIndex::churn)
       .def("update_all", &ArrayIndex::update_all)
       .def("contains", [](ArrayIndex& self, int32_t row) { return self.index().contains(row); })

@@ -1,8 +1,4 @@
 // Whole sequences in Python: what a forward pass records, and the backward pass that takes it back.
-#include "bindings/bindings.h"
-
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -11,292 +7,310 @@
 #include <optional>
 #include <thread>
 
-#include "step/sequence.h"
+#include "bindings/arguments.h"
+#include "bindings/bindings.h"
+#include "bindings/results.h"
+#include "bindings/signals.h"
+#include "bindings/versions.h"
+#include "step/record.h"
 
 using namespace nanobind::literals;
 
 namespace sparsam {
 namespace {
 
-// What a forward pass leaves for its backward pass, beside the tensors of the tape.
-template <class T>
-struct Record {
-  SamShape shape;
-  std::vector<int64_t> lengths;
-  Versions<T> before, after;
-  std::vector<std::shared_ptr<Journal<T>>> journals;
+constexpr int64_t kMostBatch = 1 << 24, kMostHidden = 1 << 20;
 
-  size_t bytes() const {
-    size_t total = 0;
-    for (const auto& journal : journals) total += journal ? journal->bytes() : 0;
-    return total;
+// The parameters of a controller, checked against each other and kept alive; all None without one.
+template <class T>
+class Parameters {
+ public:
+  Parameters(const SequenceShape& s, nb::handle w_ih, nb::handle w_hh, nb::handle b_ih, nb::handle b_hh,
+             nb::handle w_interface, nb::handle b_interface) {
+    const int64_t rows = int64_t(traits(s.cell).blocks) * s.hidden;
+    const struct {
+      nb::handle value;
+      const char* name;
+      std::vector<int64_t> shape;
+    } wanted[] = {{w_ih, "w_ih", {rows, s.inputs + s.read_width()}},
+                  {w_hh, "w_hh", {rows, s.hidden}},
+                  {b_ih, "b_ih", {rows}},
+                  {b_hh, "b_hh", {rows}},
+                  {w_interface, "w_interface", {s.interface, s.hidden}},
+                  {b_interface, "b_interface", {s.interface}}};
+    for (const auto& one : wanted)
+      if (rows == 0)
+        require_none(one.value, one.name, "for Cell.none");
+      else
+        arrays_.emplace_back(one.value, one.name, one.shape);
+    if (rows == 0) return;
+    weights = {arrays_[0].data(), s.inputs + s.read_width(), arrays_[1].data(), s.hidden,
+               arrays_[2].data(), arrays_[3].data(),         arrays_[4].data(), arrays_[5].data()};
   }
+  Weights<T> weights;
+
+ private:
+  std::vector<In<T>> arrays_;
 };
 
-// Lets the thread that made the call look for Ctrl-C; Python runs signal handlers in the main thread alone.
-std::function<void()> signal_check() {
-  return [caller = std::this_thread::get_id()] {
-    if (std::this_thread::get_id() != caller) return;
-    const nb::gil_scoped_acquire locked;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  };
+SequenceShape sequence_shape(const MemoryShape& sizes, Cell cell, int64_t hidden, int64_t steps, int64_t batch,
+                             int64_t inputs) {
+  const bool controls = traits(cell).blocks > 0;
+  require_within("hidden", hidden, controls ? 1 : 0, controls ? kMostHidden : 0);
+  require_within("x: batch elements", batch, 1, kMostBatch);
+  require_within("x: inputs", inputs, 1, kMostHidden);
+  return SequenceShape(sizes, cell, steps, int32_t(batch), int32_t(inputs), int32_t(hidden));
 }
 
-// Takes back what is left of a sequence that ended by an exception: the states that came in stay what they are.
-template <class T>
-void abandon(const std::vector<Timeline<T>*>& timelines, const std::vector<Journal<T>*>& journals) {
-  for (size_t b = 0; b < timelines.size(); ++b)
-    if (journals[b])
-      for (int64_t step = journals[b]->applied(); step-- > 0;)
-        journals[b]->undo(timelines[b]->memory, timelines[b]->ring, timelines[b]->links.get(),
-                          timelines[b]->usage.get(), step);
+std::vector<int64_t> lengths_from(nb::handle value, int64_t steps, int64_t batch) {
+  if (value.is_none()) return std::vector<int64_t>(size_t(batch), steps);
+  const In<int64_t> lengths(value, "lengths", {batch});
+  std::vector<int64_t> out(lengths.data(), lengths.data() + batch);
+  for (const int64_t length : out) require_within("lengths", length, 0, steps);
+  return out;
+}
+
+std::vector<int32_t> rows_from(nb::handle value, const SequenceShape& s) {
+  const In<int64_t> rows(value, "rows0", {s.batch, s.heads, s.k});
+  std::vector<int32_t> out;
+  out.reserve(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i)
+    out.push_back(int32_t(require_within("rows0", rows.data()[i], -1, s.rows - 1)));
+  return out;
 }
 
 template <class T>
-struct TapeArrays {
-  Array<T> gates, cells, joint, interface;
-  Array<int32_t> read_rows;
-  Array<T> read_weights, scores;
-  std::optional<Array<int32_t>> unused, content_rows;  // the content of SDNC, and `room` with usage
-  std::optional<Array<T>> content_weights, room;
-
-  SamTape<T> tape(const SamShape& s) const {
-    const size_t steps = size_t(s.steps) * s.batch, states = size_t(s.steps + 1) * s.batch;
-    return {pointer(gates, steps * 4 * s.hidden, "gates"),
-            pointer(cells, states * s.hidden, "cells"),
-            pointer(joint, states * s.joint(), "joint"),
-            pointer(interface, steps * s.interface(), "interface"),
-            pointer(read_rows, states * s.reads(), "read_rows"),
-            pointer(read_weights, states * s.reads(), "read_weights"),
-            pointer(scores, steps * s.reads(), "scores"),
-            unused ? pointer(*unused, steps * s.heads, "unused") : nullptr,
-            content_rows ? pointer(*content_rows, steps * s.reads(), "content_rows") : nullptr,
-            content_weights ? pointer(*content_weights, steps * s.reads(), "content_weights") : nullptr,
-            room ? pointer(*room, steps * s.heads, "room") : nullptr};
-  }
-};
-
-template <class T>
-std::shared_ptr<Record<T>> forward(const SamShape& s, Array<T> recurrent, Array<T> interface_weight,
-                                   Array<T> interface_bias, std::vector<int64_t> lengths, const TapeArrays<T>& arrays,
-                                   Versions<T> versions, bool record, int threads) {
-  if (s.free_usage && !(arrays.unused && arrays.room))
-    throw std::invalid_argument("tape: allocation by usage needs unused and room");
-  SamForward<T> f{s,
-                  pointer(recurrent, size_t(4) * s.hidden * s.joint(), "recurrent"),
-                  pointer(interface_weight, size_t(s.interface()) * s.hidden, "interface_weight"),
-                  pointer(interface_bias, s.interface(), "interface_bias"),
-                  nullptr,
-                  arrays.tape(s),
-                  {},
-                  {},
-                  signal_check()};
-  auto result = std::make_shared<Record<T>>(Record<T>{s, std::move(lengths), std::move(versions), {}, {}});
-  f.lengths = result->lengths.data();
+std::shared_ptr<Record<T>> forward(const MemoryShape& sizes, Cell cell, int64_t hidden, nb::handle x_, nb::handle w_ih,
+                                   nb::handle w_hh, nb::handle b_ih, nb::handle b_hh, nb::handle w_interface,
+                                   nb::handle b_interface, nb::handle h0_, nb::handle c0_, nb::handle read0_,
+                                   nb::handle rows0, nb::handle weights0_, nb::handle lengths, nb::handle versions,
+                                   bool record, bool trace, int64_t threads) {
+  const bool controls = traits(cell).blocks > 0;
+  const In<T> x(x_, "x", {kAny, kAny, controls ? kAny : InterfaceLayout(sizes).size});
+  const SequenceShape s = sequence_shape(sizes, cell, hidden, x.length(0), x.length(1), x.length(2));
+  const Parameters<T> parameters(s, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface);
+  std::optional<In<T>> h0, c0;
+  if (controls)
+    h0.emplace(h0_, "h0", std::vector<int64_t>{s.batch, s.hidden});
+  else
+    require_none(h0_, "h0", "for Cell.none");
+  if (traits(cell).has_state)
+    c0.emplace(c0_, "c0", std::vector<int64_t>{s.batch, s.hidden});
+  else
+    require_none(c0_, "c0", (std::string("for Cell.") + traits(cell).name).c_str());
+  const In<T> read0(read0_, "read0", {s.batch, s.heads, s.width});
+  const In<T> weights0(weights0_, "weights0", {s.batch, s.heads, s.k});
+  for (size_t i = 0; i < weights0.size(); ++i)
+    if (weights0.data()[i] < 0) refuse("weights0", "numbers of at least 0", std::to_string(weights0.data()[i]));
+  ForwardCall<T> call{s,
+                      x.data(),
+                      parameters.weights,
+                      data_or_null(h0),
+                      data_or_null(c0),
+                      read0.data(),
+                      rows_from(rows0, s),
+                      weights0.data(),
+                      lengths_from(lengths, s.steps, s.batch),
+                      versions_from<T>(versions, s.batch, sizes),
+                      record,
+                      trace,
+                      require_threads(threads),
+                      signal_check()};
   nb::gil_scoped_release unlocked;
-  const Claim<T> claim(result->before);
-  for (int b = 0; b < s.batch; ++b) {
-    result->before[b]->make_current();
-    f.timelines.push_back(&result->before[b]->timeline());
-    use_index(f.timelines[b]->index, f.timelines[b]->memory, s.index.get(), s.similarity == Similarity::kCosine,
-              threads);
-    result->journals.push_back(record ? std::make_shared<Journal<T>>(result->lengths[b], s.max_writes(),
-                                                                     s.max_moves(), s.width, s.k_links, s.max_changes())
-                                      : nullptr);
-    f.journals.push_back(result->journals.back().get());
-  }
-  try {
-    sequence_kernels<T>().forward(f, threads);
-  } catch (...) {
-    abandon<T>(f.timelines, f.journals);
-    throw;
-  }
-  for (int b = 0; b < s.batch; ++b) result->after.push_back(result->before[b]->advanced(result->journals[b]));
-  if (!record) result->before.clear();
-  return result;
+  return run_forward(call);
 }
 
-// Gradients with respect to the links as (batch, row of `Links`, column) triples and values.
+// Gradients of memories: batch elements and rows (2, n), and words (n, W).
 template <class T>
-std::vector<LinkEntries<T>> links_from_arrays(int32_t batch, const std::optional<Array<int64_t>>& at,
-                                              const std::optional<Array<T>>& values) {
-  std::vector<LinkEntries<T>> out(batch);
-  if (!at) return out;
-  const size_t count = at->size() / 3;
-  const T* value = pointer(*values, count, "link_values");
-  for (size_t i = 0; i < count; ++i) {
-    LinkEntries<T>& to = out.at(at->data()[i]);
-    to.ids.push_back(at->data()[count + i]);
-    to.columns.push_back(int32_t(at->data()[2 * count + i]));
-    to.values.push_back(value[i]);
+std::vector<RowGradients<T>> memory_gradients(const SequenceShape& s, nb::handle at_, nb::handle words_) {
+  std::vector<RowGradients<T>> out(s.batch);
+  if (at_.is_none()) {
+    require_none(words_, "memory_words", "where memory_at is None");
+    return out;
+  }
+  const In<int64_t> at(at_, "memory_at", {2, kAny});
+  const int64_t count = at.length(1);
+  const In<T> words(words_, "memory_words", {count, s.width});
+  for (int64_t i = 0; i < count; ++i) {
+    auto& to = out[size_t(require_within("memory_at: batch elements", at.data()[i], 0, s.batch - 1))];
+    to.rows.push_back(int32_t(require_within("memory_at: rows", at.data()[count + i], 0, s.rows - 1)));
+    to.words.insert(to.words.end(), words.data() + i * s.width, words.data() + (i + 1) * s.width);
+  }
+  return out;
+}
+
+// Gradients of links: batch elements, rows of `Links` and columns (3, n), and values (n).
+template <class T>
+std::vector<LinkEntries<T>> link_gradients(const SequenceShape& s, nb::handle at_, nb::handle values_) {
+  std::vector<LinkEntries<T>> out(s.batch);
+  if (at_.is_none()) {
+    require_none(values_, "link_values", "where link_at is None");
+    return out;
+  }
+  if (!s.link_gradients) refuse("link_at", "None, since the links are constants", described(at_));
+  const In<int64_t> at(at_, "link_at", {3, kAny});
+  const int64_t count = at.length(1);
+  const In<T> values(values_, "link_values", {count});
+  for (int64_t i = 0; i < count; ++i) {
+    auto& to = out[size_t(require_within("link_at: batch elements", at.data()[i], 0, s.batch - 1))];
+    to.ids.push_back(require_within("link_at: rows", at.data()[count + i], 0, 2 * int64_t(s.rows)));
+    to.columns.push_back(int32_t(require_within("link_at: columns", at.data()[2 * count + i], 0, s.rows - 1)));
+    to.values.push_back(values.data()[i]);
   }
   return out;
 }
 
 template <class T>
-std::pair<nb::ndarray<nb::numpy, int64_t>, nb::ndarray<nb::numpy, T>> links_to_arrays(
-    const std::vector<LinkEntries<T>>& links) {
-  size_t count = 0;
-  for (const auto& one : links) count += one.ids.size();
-  std::vector<int64_t> at(3 * count);
-  std::vector<T> values;
-  for (size_t b = 0; b < links.size(); ++b)
-    for (size_t i = 0; i < links[b].ids.size(); ++i) {
-      at[values.size()] = int64_t(b);
-      at[count + values.size()] = links[b].ids[i];
-      at[2 * count + values.size()] = links[b].columns[i];
-      values.push_back(links[b].values[i]);
-    }
-  return {to_numpy(std::move(at), {3, count}), to_numpy(std::move(values), {count})};
+std::shared_ptr<Gradients<T>> backward(Record<T>& record, nb::handle x_, nb::handle w_ih,
+                                       nb::handle w_hh, nb::handle b_ih, nb::handle b_hh, nb::handle w_interface,
+                                       nb::handle b_interface, nb::handle d_joint_, nb::handle d_hidden_,
+                                       nb::handle d_cell_, nb::handle d_read_, nb::handle d_weights_,
+                                       nb::handle memory_at, nb::handle memory_words, nb::handle link_at,
+                                       nb::handle link_values, bool needs_x, int64_t threads) {
+  const SequenceShape& s = record.shape;
+  const bool controls = traits(s.cell).blocks > 0;
+  std::optional<In<T>> x, d_hidden, d_cell;
+  if (controls || !x_.is_none()) x.emplace(x_, "x", std::vector<int64_t>{s.steps, s.batch, s.inputs});
+  const Parameters<T> parameters(s, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface);
+  const auto d_joint = optional_array<T>(d_joint_, "d_joint", {s.steps, s.batch, s.joint});
+  if (controls)
+    d_hidden = optional_array<T>(d_hidden_, "d_hidden", {s.batch, s.hidden});
+  else
+    require_none(d_hidden_, "d_hidden", "for Cell.none");
+  if (traits(s.cell).has_state)
+    d_cell = optional_array<T>(d_cell_, "d_cell", {s.batch, s.hidden});
+  else
+    require_none(d_cell_, "d_cell", (std::string("for Cell.") + traits(s.cell).name).c_str());
+  const auto d_read = optional_array<T>(d_read_, "d_read", {s.batch, s.heads, s.width});
+  const auto d_weights = optional_array<T>(d_weights_, "d_weights", {s.batch, s.heads, s.k});
+  BackwardCall<T> call{data_or_null(x),
+                       parameters.weights,
+                       data_or_null(d_joint),
+                       data_or_null(d_hidden),
+                       data_or_null(d_cell),
+                       data_or_null(d_read),
+                       data_or_null(d_weights),
+                       memory_gradients<T>(s, memory_at, memory_words),
+                       link_gradients<T>(s, link_at, link_values),
+                       needs_x,
+                       require_threads(threads),
+                       signal_check()};
+  nb::gil_scoped_release unlocked;
+  return run_backward(record, std::move(call));
 }
 
-// Gradients with respect to the memories go in and come out as (batch, row) pairs and words, then those of the links.
 template <class T>
-nb::tuple backward(
-    Record<T>& record, Array<T> recurrent, Array<T> interface_weight, const TapeArrays<T>& arrays, Array<T> d_joint,
-    Array<T> d_state_joint, Array<T> d_state_cell, Array<T> d_state_weights, std::optional<Array<int64_t>> memory_at,
-    std::optional<Array<T>> memory_words, std::optional<Array<int64_t>> link_at, std::optional<Array<T>> link_values,
-    int threads) {
-  const SamShape& s = record.shape;
-  if (record.before.empty()) throw std::runtime_error("this forward pass kept no journal");
-  SamBackward<T> f{s,
-                   pointer(recurrent, size_t(4) * s.hidden * s.joint(), "recurrent"),
-                   pointer(interface_weight, size_t(s.interface()) * s.hidden, "interface_weight"),
-                   record.lengths.data(),
-                   arrays.tape(s),
-                   pointer(d_joint, size_t(s.steps) * s.batch * s.joint(), "d_joint"),
-                   pointer(d_state_joint, size_t(s.batch) * s.joint(), "d_state_joint"),
-                   pointer(d_state_cell, size_t(s.batch) * s.hidden, "d_state_cell"),
-                   pointer(d_state_weights, size_t(s.batch) * s.reads(), "d_state_weights"),
-                   std::vector<RowGradients<T>>(s.batch),
-                   links_from_arrays<T>(s.batch, link_at, link_values),
-                   {},
-                   {},
-                   signal_check()};
-  if (memory_at) {
-    const size_t count = memory_at->size() / 2;
-    const int64_t* at = memory_at->data();  // (2, count): batch elements, rows
-    const T* words = pointer(*memory_words, count * s.width, "memory_words");
-    for (size_t i = 0; i < count; ++i) {
-      RowGradients<T>& to = f.d_memory.at(at[i]);
-      to.rows.push_back(static_cast<int32_t>(at[count + i]));
-      to.words.insert(to.words.end(), words + i * s.width, words + (i + 1) * s.width);
-    }
-  }
-  {
-    nb::gil_scoped_release unlocked;
-    const Claim<T> claim(record.after);
-    for (int b = 0; b < s.batch; ++b) {
-      record.after[b]->make_current();
-      f.timelines.push_back(&record.after[b]->timeline());
-      f.journals.push_back(record.journals[b].get());
-    }
-    try {
-      sequence_kernels<T>().backward(f, threads);
-    } catch (...) {
-      abandon<T>(f.timelines, f.journals);
-      for (int b = 0; b < s.batch; ++b) record.after[b]->note_undone(record.before[b]);
-      throw;
-    }
-    for (int b = 0; b < s.batch; ++b) record.after[b]->note_undone(record.before[b]);
-  }
+nb::object memory_at(const Gradients<T>& g) {
   std::vector<int64_t> batches, rows;
-  std::vector<T> words;
-  for (int b = 0; b < s.batch; ++b) {
-    batches.insert(batches.end(), f.d_memory[b].rows.size(), b);
-    rows.insert(rows.end(), f.d_memory[b].rows.begin(), f.d_memory[b].rows.end());
-    words.insert(words.end(), f.d_memory[b].words.begin(), f.d_memory[b].words.end());
+  for (size_t b = 0; b < g.memory.size(); ++b) {
+    batches.insert(batches.end(), g.memory[b].rows.size(), int64_t(b));
+    rows.insert(rows.end(), g.memory[b].rows.begin(), g.memory[b].rows.end());
   }
   const size_t count = rows.size();
   batches.insert(batches.end(), rows.begin(), rows.end());
-  const auto [links_at, links] = links_to_arrays(f.d_links);
-  return nb::make_tuple(to_numpy(std::move(batches), {2, count}), to_numpy(std::move(words), {count, size_t(s.width)}),
-                        links_at, links);
+  return to_numpy(std::move(batches), {2, count});
+}
+template <class T>
+nb::object memory_words(const Gradients<T>& g) {
+  std::vector<T> words;
+  for (const auto& one : g.memory) words.insert(words.end(), one.words.begin(), one.words.end());
+  const size_t width = size_t(g.shape.width), count = words.size() / width;
+  return to_numpy(std::move(words), {count, width});
+}
+template <class T>
+nb::object links_at(const Gradients<T>& g) {
+  if (!g.shape.link_gradients) return nb::none();
+  std::vector<int64_t> batches, ids, columns;
+  for (size_t b = 0; b < g.links.size(); ++b) {
+    batches.insert(batches.end(), g.links[b].ids.size(), int64_t(b));
+    ids.insert(ids.end(), g.links[b].ids.begin(), g.links[b].ids.end());
+    columns.insert(columns.end(), g.links[b].columns.begin(), g.links[b].columns.end());
+  }
+  const size_t count = ids.size();
+  batches.insert(batches.end(), ids.begin(), ids.end());
+  batches.insert(batches.end(), columns.begin(), columns.end());
+  return to_numpy(std::move(batches), {3, count});
+}
+template <class T>
+nb::object links_values(const Gradients<T>& g) {
+  if (!g.shape.link_gradients) return nb::none();
+  std::vector<T> values;
+  for (const auto& one : g.links) values.insert(values.end(), one.values.begin(), one.values.end());
+  const size_t count = values.size();
+  return to_numpy(std::move(values), {count});
 }
 
 template <class T>
-using Rows = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;  // rows may lie apart, numbers in a row may not
-
-template <class T>
-void require_rows(const Rows<T>& array, const char* name) {
-  if (array.shape(1) > 1 && array.stride(1) != 1)
-    throw std::invalid_argument(std::string(name) + ": expected rows of contiguous numbers");
+nb::object trace(const Record<T>& r) {
+  if (!r.trace) return nb::none();
+  const auto steps = size_t(r.shape.steps), batch = size_t(r.shape.batch), heads = size_t(r.shape.heads),
+             k = size_t(r.shape.k);
+  const std::vector<size_t> reads{steps, batch, heads, k}, writes{steps, batch, heads, k + 1};
+  return nb::make_tuple(to_numpy(r.trace->read_rows, reads), to_numpy(r.trace->read_weights, reads),
+                        to_numpy(r.trace->write_rows, writes), to_numpy(r.trace->write_weights, writes));
 }
 
-// out (rows, n) = a w^T + bias for a (rows, depth) and w (n, depth), as a linear layer has it; or, `forward` being
-// false, a w for w (depth, n), as its gradient has it.
-template <class T>
-void row_product(Rows<T> a, Rows<T> w, std::optional<Array<T>> bias, bool forward, Array<T> out, int threads) {
-  require_rows(a, "a");
-  require_rows(w, "w");
-  const size_t depth = w.shape(forward ? 1 : 0), columns = w.shape(forward ? 0 : 1);
-  if (a.shape(1) != depth) throw std::invalid_argument("a, w: expected the same depth");
-  T* c = pointer(out, a.shape(0) * columns, "out");
-  const T* added = bias ? pointer(*bias, columns, "bias") : nullptr;
-  const int stride = int(w.stride(0));
-  nb::gil_scoped_release unlocked;
-  sequence_kernels<T>().row_product(a.data(), a.stride(0), w.data(), forward ? 1 : stride, forward ? stride : 1, added,
-                                    int64_t(a.shape(0)), int(depth), int(columns), c, threads);
-}
-
-// out (m, n) = a^T b for a (depth, m) and b (depth, n) whose rows are contiguous.
-template <class T>
-void tall_product(Rows<T> a, Rows<T> b, Array<T> out, int threads) {
-  require_rows(a, "a");
-  require_rows(b, "b");
-  if (a.shape(0) != b.shape(0)) throw std::invalid_argument("a, b: expected equally many rows");
-  T* c = pointer(out, a.shape(1) * b.shape(1), "out");
-  nb::gil_scoped_release unlocked;
-  sequence_kernels<T>().tall_product(a.data(), a.stride(0), b.data(), b.stride(0), int64_t(a.shape(0)),
-                                     int(a.shape(1)), int(b.shape(1)), c, threads);
-}
+// The shapes of the parts of a state, and of the parameters.
+template <class Of>
+struct Shapes {
+  const SequenceShape& s;
+  explicit Shapes(const Of& of) : s(of.shape) {}
+  std::vector<size_t> hidden() const { return {size_t(s.batch), size_t(s.hidden)}; }
+  std::vector<size_t> read() const { return {size_t(s.batch), size_t(s.heads), size_t(s.width)}; }
+  std::vector<size_t> reads() const { return {size_t(s.batch), size_t(s.heads), size_t(s.k)}; }
+  std::vector<size_t> steps(int32_t width) const { return {size_t(s.steps), size_t(s.batch), size_t(width)}; }
+  size_t gates() const { return size_t(traits(s.cell).blocks) * s.hidden; }
+};
 
 template <class T>
 void bind_sequence(nb::module_& m, const std::string& suffix) {
-  nb::class_<Record<T>>(m, ("Record" + suffix).c_str())
-      .def_ro("after", &Record<T>::after)
-      .def_prop_ro("bytes", &Record<T>::bytes);
-  nb::class_<TapeArrays<T>>(m, ("Tape" + suffix).c_str())
-      .def(
-          "__init__",
-          [](TapeArrays<T>* self, Array<T> gates, Array<T> cells, Array<T> joint, Array<T> interface,
-             Array<int32_t> read_rows, Array<T> read_weights, Array<T> scores, std::optional<Array<int32_t>> unused,
-             std::optional<Array<int32_t>> content_rows, std::optional<Array<T>> content_weights,
-             std::optional<Array<T>> room) {
-            new (self) TapeArrays<T>{gates,  cells,  joint,        interface,       read_rows, read_weights,
-                                     scores, unused, content_rows, content_weights, room};
-          },
-          "gates"_a, "cells"_a, "joint"_a, "interface"_a, "read_rows"_a, "read_weights"_a, "scores"_a,
-          "unused"_a = nb::none(), "content_rows"_a = nb::none(), "content_weights"_a = nb::none(),
-          "room"_a = nb::none());
-  m.def("forward", &forward<T>);
-  m.def("backward", &backward<T>);
-  m.def("row_product", &row_product<T>, "a"_a, "w"_a, "bias"_a.none(), "forward"_a, "out"_a, "threads"_a);
-  m.def("tall_product", &tall_product<T>);
+  using R = Record<T>;
+  using G = Gradients<T>;
+  nb::class_<R>(m, ("Record" + suffix).c_str())
+      .def_prop_ro("joint", [](const R& r) { return to_numpy(r.joint, Shapes(r).steps(r.shape.joint)); })
+      .def_prop_ro("hidden", [](const R& r) { return to_numpy(r.state.hidden, Shapes(r).hidden()); })
+      .def_prop_ro("cell", [](const R& r) { return to_numpy(r.state.cell, Shapes(r).hidden()); })
+      .def_prop_ro("read", [](const R& r) { return to_numpy(r.state.read, Shapes(r).read()); })
+      .def_prop_ro("rows", [](const R& r) { return to_numpy(r.state.rows, Shapes(r).reads()); })
+      .def_prop_ro("weights", [](const R& r) { return to_numpy(r.state.weights, Shapes(r).reads()); })
+      .def_prop_ro("trace", &trace<T>)
+      .def_ro("before", &R::before)
+      .def_ro("after", &R::after)
+      .def_prop_ro("bytes", &R::bytes);
+  nb::class_<G>(m, ("Gradients" + suffix).c_str())
+      .def_prop_ro("x", [](const G& g) { return to_numpy(g.x, Shapes(g).steps(g.shape.inputs)); })
+      .def_prop_ro("w_ih",
+                   [](const G& g) {
+                     return to_numpy(g.w_ih, {Shapes(g).gates(), size_t(g.shape.inputs + g.shape.read_width())});
+                   })
+      .def_prop_ro("w_hh", [](const G& g) { return to_numpy(g.w_hh, {Shapes(g).gates(), size_t(g.shape.hidden)}); })
+      .def_prop_ro("b_ih", [](const G& g) { return to_numpy(g.b_ih, {Shapes(g).gates()}); })
+      .def_prop_ro("b_hh", [](const G& g) { return to_numpy(g.b_hh, {Shapes(g).gates()}); })
+      .def_prop_ro("w_interface",
+                   [](const G& g) { return to_numpy(g.w_interface, {size_t(g.shape.interface), size_t(g.shape.hidden)}); })
+      .def_prop_ro("b_interface", [](const G& g) { return to_numpy(g.b_interface, {size_t(g.shape.interface)}); })
+      .def_prop_ro("hidden", [](const G& g) { return to_numpy(g.state.hidden, Shapes(g).hidden()); })
+      .def_prop_ro("cell", [](const G& g) { return to_numpy(g.state.cell, Shapes(g).hidden()); })
+      .def_prop_ro("read", [](const G& g) { return to_numpy(g.state.read, Shapes(g).read()); })
+      .def_prop_ro("weights", [](const G& g) { return to_numpy(g.state.weights, Shapes(g).reads()); })
+      .def_prop_ro("memory_at", &memory_at<T>)
+      .def_prop_ro("memory_words", &memory_words<T>)
+      .def_prop_ro("links_at", &links_at<T>)
+      .def_prop_ro("links_values", &links_values<T>);
+  m.def(("forward" + suffix).c_str(), &forward<T>, "sizes"_a, "cell"_a, "hidden"_a, "x"_a.none(), "w_ih"_a.none(),
+        "w_hh"_a.none(), "b_ih"_a.none(), "b_hh"_a.none(), "w_interface"_a.none(), "b_interface"_a.none(),
+        "h0"_a.none(), "c0"_a.none(), "read0"_a.none(), "rows0"_a.none(), "weights0"_a.none(), "lengths"_a.none(),
+        "versions"_a.none(), "record"_a, "trace"_a, "threads"_a);
+  m.def(("backward" + suffix).c_str(), &backward<T>, "record"_a, "x"_a.none(), "w_ih"_a.none(),
+        "w_hh"_a.none(), "b_ih"_a.none(), "b_hh"_a.none(), "w_interface"_a.none(), "b_interface"_a.none(),
+        "d_joint"_a.none(), "d_hidden"_a.none(), "d_cell"_a.none(), "d_read"_a.none(), "d_weights"_a.none(),
+        "memory_at"_a.none(), "memory_words"_a.none(), "link_at"_a.none(), "link_values"_a.none(), "needs_x"_a,
+        "threads"_a);
 }
 
 }  // namespace
 
 void bind_sequences(nb::module_& m) {
-  nb::enum_<Similarity>(m, "Similarity")
-      .value("cosine", Similarity::kCosine)
-      .value("euclidean", Similarity::kEuclidean)
-      .value("dot", Similarity::kDot);
-  nb::class_<SamShape>(m, "SamShape")
-      .def(
-          "__init__",
-          [](SamShape* self, int64_t steps, int32_t batch, int32_t hidden, int32_t rows, int32_t width, int32_t heads,
-             int32_t k, Similarity similarity, double delta, int32_t k_links, bool link_gradients, bool free_usage) {
-            if (free_usage && k_links == 0) throw std::invalid_argument("free_usage: expected links (k_links > 0)");
-            new (self) SamShape{steps,      batch, hidden,  rows,           width,      heads,  k,
-                                similarity, delta, k_links, link_gradients, free_usage, nullptr};
-          },
-          "steps"_a, "batch"_a, "hidden"_a, "rows"_a, "width"_a, "heads"_a, "k"_a, "similarity"_a, "delta"_a,
-          "k_links"_a = 0, "link_gradients"_a = false, "free_usage"_a = false)
-      .def_prop_rw(
-          "index", [](const SamShape& self) { return std::const_pointer_cast<IndexSettings>(self.index); },
-          [](SamShape& self, std::shared_ptr<IndexSettings> index) { self.index = std::move(index); }, nb::arg().none())
-      .def_ro("steps", &SamShape::steps);
   bind_sequence<float>(m, "32");
   bind_sequence<double>(m, "64");
 }

@@ -1,191 +1,248 @@
-// Versions of memories in Python: made, copied, read out and restored.
-#include "bindings/bindings.h"
-
+// Versions of memories in Python: made, copied, read out and restored. All that reads takes the claim.
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <cstring>
+#include <numeric>
+#include <optional>
 
-#include "memory/timeline.h"
+#include "bindings/arguments.h"
+#include "bindings/bindings.h"
+#include "bindings/results.h"
+#include "bindings/versions.h"
+#include "memory/claim.h"
+#include "step/sequence.h"
 
 using namespace nanobind::literals;
 
 namespace sparsam {
 namespace {
 
+// f(timeline) of a version that is claimed and current, without the GIL.
+template <class T, class F>
+auto reading(Version<T>& version, const F& f) {
+  nb::gil_scoped_release unlocked;
+  const Claim<T> claim(version);
+  version.make_current();
+  return f(version.timeline());
+}
+template <class T, class F>
+SavedMemory<T> saved_part(Version<T>& version, const F& part) {
+  return reading(version, [&](Timeline<T>& timeline) {
+    SavedMemory<T> saved;
+    part(timeline).save_to(saved);
+    return saved;
+  });
+}
+
+template <class T>
+nb::dict exported(Version<T>& version) {
+  SavedMemory<T> all = reading(version, [&](Timeline<T>&) { return saved(version); });
+  const size_t rows = all.rows.size(), moved = all.recency.size(), links = all.link_ids.size(),
+               used = all.usage_rows.size(), k = size_t(version.shape().k_links);
+  nb::dict out;
+  out["rows"] = to_numpy(std::move(all.rows), {rows});
+  out["words"] = to_numpy(std::move(all.words), {rows, size_t(version.shape().width)});
+  out["recency"] = to_numpy(std::move(all.recency), {moved});
+  if (k > 0) {
+    out["link_ids"] = to_numpy(std::move(all.link_ids), {links});
+    out["link_columns"] = to_numpy(std::move(all.link_columns), {links, k});
+    out["link_weights"] = to_numpy(std::move(all.link_weights), {links, k});
+  }
+  if (version.shape().free_usage) {
+    out["usage_rows"] = to_numpy(std::move(all.usage_rows), {used});
+    out["usage"] = to_numpy(std::move(all.usage), {used});
+  }
+  return out;
+}
+
+// An array of the dictionary, which it must have where a memory of this shape has the part.
+template <class U>
+void take(nb::handle parts, const char* name, const std::vector<int64_t>& shape, bool needed, std::vector<U>& out) {
+  const nb::object value = nb::steal(PyObject_GetItem(parts.ptr(), nb::str(name).ptr()));
+  if (!value.is_valid()) {
+    PyErr_Clear();
+    if (needed) refuse(name, "an array in parts", "none");
+    return;
+  }
+  const In<U> array(value, name, shape);
+  out.assign(array.data(), array.data() + array.size());
+}
+
+template <class T>
+void require_initial(const std::shared_ptr<InitialWords<T>>& initial, const StoredShape& shape) {
+  if (initial && (initial->rows != shape.rows || initial->width != shape.width))
+    refuse("initial", std::to_string(shape.rows) + " words of width " + std::to_string(shape.width),
+           std::to_string(initial->rows) + " of width " + std::to_string(initial->width));
+}
+
+template <class T>
+typename Version<T>::Pointer fresh(const MemoryShape& sizes, std::shared_ptr<InitialWords<T>> initial) {
+  require_initial(initial, sizes);
+  return Version<T>::fresh(sizes, std::move(initial));
+}
+
+template <class T>
+typename Version<T>::Pointer restored_from(const MemoryShape& sizes, std::shared_ptr<InitialWords<T>> initial,
+                                           nb::handle parts) {
+  require_initial(initial, sizes);
+  if (!nb::isinstance<nb::dict>(parts)) refuse("parts", "a dict of arrays", described(parts));
+  const char* names[] = {"rows",         "words",        "recency",    "link_ids",
+                         "link_columns", "link_weights", "usage_rows", "usage"};
+  for (nb::handle key : nb::borrow<nb::dict>(parts).keys()) {
+    const std::string name = text(key);
+    if (std::find(std::begin(names), std::end(names), name) == std::end(names))
+      refuse("parts", "the keys of `export`", "'" + name + "'");
+  }
+  const bool links = sizes.k_links > 0, usage = sizes.free_usage;
+  SavedMemory<T> saved;
+  take(parts, "rows", {kAny}, true, saved.rows);
+  take(parts, "words", {int64_t(saved.rows.size()), sizes.width}, true, saved.words);
+  take(parts, "recency", {kAny}, true, saved.recency);
+  take(parts, "link_ids", {kAny}, links, saved.link_ids);
+  take(parts, "link_columns", {int64_t(saved.link_ids.size()), links ? sizes.k_links : kAny}, links,
+       saved.link_columns);
+  take(parts, "link_weights", {int64_t(saved.link_ids.size()), links ? sizes.k_links : kAny}, links,
+       saved.link_weights);
+  take(parts, "usage_rows", {kAny}, usage, saved.usage_rows);
+  take(parts, "usage", {int64_t(saved.usage_rows.size())}, usage, saved.usage);
+  nb::gil_scoped_release unlocked;
+  return restored<T>(sizes, std::move(initial), saved, sequence_kernels<T>().norm);
+}
+
 // Rows written in an episode and their words, rows ascending.
 template <class T>
-std::pair<nb::ndarray<nb::numpy, int64_t>, nb::ndarray<nb::numpy, T>> written_rows(Version<T>& version) {
-  const Versions<T> one{version.shared_from_this()};
-  const Claim<T> claim(one);
-  version.make_current();
-  const Memory<T>& memory = version.timeline().memory;
-  std::vector<int64_t> rows(memory.written().begin(), memory.written().end());
-  std::sort(rows.begin(), rows.end());
+nb::tuple written_rows(Version<T>& version) {
+  SavedMemory<T> saved = saved_part(version, [](Timeline<T>& timeline) -> Memory<T>& { return timeline.memory; });
+  const size_t count = saved.rows.size(), width = size_t(version.shape().width);
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return saved.rows[a] < saved.rows[b]; });
+  std::vector<int64_t> rows;
   std::vector<T> words;
-  for (const int64_t row : rows)
-    words.insert(words.end(), memory.word(int32_t(row)), memory.word(int32_t(row)) + memory.width());
-  const size_t count = rows.size();
-  return {to_numpy(std::move(rows), {count}), to_numpy(std::move(words), {count, size_t(memory.width())})};
+  rows.reserve(count);
+  words.reserve(count * width);
+  for (const size_t i : order) {
+    rows.push_back(saved.rows[i]);
+    words.insert(words.end(), saved.words.begin() + int64_t(i * width), saved.words.begin() + int64_t((i + 1) * width));
+  }
+  return nb::make_tuple(to_numpy(std::move(rows), {count}), to_numpy(std::move(words), {count, width}));
 }
 
 // Rows of links that are not empty, as `Links` names them, their columns (-1 for none) and weights, K_L to a row.
 template <class T>
 nb::tuple link_rows(Version<T>& version) {
-  const Versions<T> one{version.shared_from_this()};
-  const Claim<T> claim(one);
-  version.make_current();
-  const Timeline<T>& timeline = version.timeline();
-  if (!timeline.links) throw std::invalid_argument("this memory has no links");
-  const Links<T>& links = *timeline.links;
-  std::vector<int64_t> ids;
-  std::vector<int32_t> columns;
-  std::vector<T> weights;
-  auto append = [&](int64_t id) {
-    const LinkRow<const T> row = links.row(id);
-    if (links.count(row) == 0) return;
-    ids.push_back(id);
-    for (int e = 0; e < links.k(); ++e) columns.push_back(row.columns[e] - 1);
-    weights.insert(weights.end(), row.weights, row.weights + links.k());
-  };
-  for (const int32_t row : timeline.memory.written()) append(links.predecessors(row)), append(links.successors(row));
-  append(links.precedence());
-  const size_t count = ids.size(), k = size_t(links.k());
-  return nb::make_tuple(to_numpy(std::move(ids), {count}), to_numpy(std::move(columns), {count, k}),
-                        to_numpy(std::move(weights), {count, k}));
-}
-
-template <class T>
-void restore_links(Version<T>& version, Array<int64_t> ids, Array<int32_t> columns, Array<T> weights) {
-  if (!version.timeline().links) throw std::invalid_argument("this memory has no links");
-  Links<T>& links = *version.timeline().links;
-  const int32_t* column = pointer(columns, ids.size() * links.k(), "columns");
-  const T* weight = pointer(weights, ids.size() * links.k(), "weights");
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const int64_t id = ids.data()[i];
-    if (id < 0 || id > links.precedence()) throw std::invalid_argument("ids: " + std::to_string(id) + " out of range");
-    const LinkRow<T> row = links.row(id);
-    for (int e = 0; e < links.k(); ++e, ++column, ++weight) {
-      if (*column < -1 || *column >= links.rows())
-        throw std::invalid_argument("columns: row " + std::to_string(*column) + " out of range");
-      row.columns[e] = *column + 1;
-      row.weights[e] = *weight;
-    }
-  }
+  if (version.shape().k_links == 0) throw std::invalid_argument("this memory has no links");
+  SavedMemory<T> saved = saved_part(version, [](Timeline<T>& timeline) -> Links<T>& { return *timeline.links; });
+  const size_t count = saved.link_ids.size(), k = size_t(version.shape().k_links);
+  return nb::make_tuple(to_numpy(std::move(saved.link_ids), {count}), to_numpy(std::move(saved.link_columns), {count, k}),
+                        to_numpy(std::move(saved.link_weights), {count, k}));
 }
 
 // Rows of usage above 0, ascending, and their usage.
 template <class T>
-std::pair<nb::ndarray<nb::numpy, int64_t>, nb::ndarray<nb::numpy, T>> usage_rows(Version<T>& version) {
-  const Versions<T> one{version.shared_from_this()};
-  const Claim<T> claim(one);
-  version.make_current();
-  const auto& usage = version.timeline().usage;
-  if (!usage) throw std::invalid_argument("this memory has a ring and no usage");
-  std::vector<int64_t> rows;
-  for (const auto& entry : usage->entries()) rows.push_back(entry.row);
-  std::sort(rows.begin(), rows.end());
-  std::vector<T> values;
-  for (const int64_t row : rows) values.push_back(usage->usage(int32_t(row)));
-  const size_t count = rows.size();
-  return {to_numpy(std::move(rows), {count}), to_numpy(std::move(values), {count})};
-}
-
-template <class T>
-void restore_usage(Version<T>& version, Array<int64_t> rows, Array<T> values) {
-  const auto& usage = version.timeline().usage;
-  if (!usage) throw std::invalid_argument("this memory has a ring and no usage");
-  const T* value = pointer(values, rows.size(), "values");
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const int64_t row = rows.data()[i];
-    if (row < 0 || row >= usage->rows()) throw std::invalid_argument("rows: row " + std::to_string(row) + " out of range");
-    usage->set(int32_t(row), UsageHeap<T>::kept(value[i]));
-  }
+nb::tuple usage_rows(Version<T>& version) {
+  if (!version.shape().free_usage) throw std::invalid_argument("this memory has a ring and no usage");
+  SavedMemory<T> saved = saved_part(version, [](Timeline<T>& timeline) -> UsageHeap<T>& { return *timeline.usage; });
+  const size_t count = saved.usage.size();
+  return nb::make_tuple(to_numpy(std::move(saved.usage_rows), {count}), to_numpy(std::move(saved.usage), {count}));
 }
 
 // What the memory's index proposes for a query; nothing when search is exact.
 template <class T>
-std::vector<int32_t> candidates(Version<T>& version, Array<T> query) {
-  const Versions<T> one{version.shared_from_this()};
-  const Claim<T> claim(one);
-  version.make_current();
-  const auto& index = version.timeline().index;
-  const int32_t width = version.timeline().memory.width();
-  const T* word = pointer(query, width, "query");
-  if (index) index->prepare(1);
-  if (!index || index->is_exact()) return {};
-  CandidateIndex::Scratch scratch;
-  std::vector<int32_t> rows(index->max_candidates());
-  rows.resize(index->propose(word, word_norm(word, width), scratch, rows.data()));
-  return rows;
-}
-
-template <class T>
-typename Version<T>::Pointer restored(int32_t rows, int32_t width, std::shared_ptr<InitialWords<T>> initial,
-                                      Array<int64_t> written, Array<T> words, const std::vector<int32_t>& recency,
-                                      int32_t k_links, bool free_usage) {
-  auto timeline = std::make_shared<Timeline<T>>(rows, width, std::move(initial), k_links, free_usage);
-  const T* from = pointer(words, written.size() * width, "words");
-  for (size_t i = 0; i < written.size(); ++i) {
-    const int64_t row = written.data()[i];
-    if (row < 0 || row >= rows) throw std::invalid_argument("written: row " + std::to_string(row) + " out of range");
-    timeline->memory.mark_written(int32_t(row));
-    std::memcpy(timeline->memory.word(int32_t(row)), from + i * width, sizeof(T) * width);
-    timeline->memory.norm(int32_t(row)) = word_norm(from + i * width, width);
-  }
-  for (const int32_t row : recency) {
-    if (row < 0 || row >= rows) throw std::invalid_argument("recency: row " + std::to_string(row) + " out of range");
-    timeline->ring.move_to_back(row);
-  }
-  return std::make_shared<Version<T>>(std::move(timeline));
+std::vector<int32_t> candidates(Version<T>& version, nb::handle query_) {
+  const int32_t width = version.shape().width;
+  const In<T> query(query_, "query", {width});
+  return reading(version, [&](Timeline<T>& timeline) -> std::vector<int32_t> {
+    const auto& index = timeline.index;
+    if (index) index->prepare(1);
+    if (!index || index->is_exact()) return {};
+    CandidateIndex::Scratch scratch;
+    std::vector<int32_t> rows(index->max_candidates());
+    rows.resize(index->propose(query.data(), word_norm(query.data(), width), scratch, rows.data()));
+    return rows;
+  });
 }
 
 template <class T>
 void bind_version(nb::module_& m, const std::string& suffix) {
+  using V = Version<T>;
   nb::class_<InitialWords<T>>(m, ("Initial" + suffix).c_str())
-      .def("__init__", [](InitialWords<T>* self, nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu> words) {
-        new (self) InitialWords<T>(words.data(), int32_t(words.shape(0)), int32_t(words.shape(1)));
-      })
-      .def_prop_ro("indexes", [](const InitialWords<T>& self) { return self.indexes.size(); })
-      .def("equals", [](const InitialWords<T>& self,
-                        nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu> words) {
-        if (int32_t(words.shape(0)) != self.rows || int32_t(words.shape(1)) != self.width) return false;
-        nb::gil_scoped_release unlocked;
-        return self.equals(words.data());
-      });
-  nb::class_<Version<T>>(m, ("Version" + suffix).c_str())
-      .def_static(
-          "fresh",
-          [](int32_t rows, int32_t width, std::shared_ptr<InitialWords<T>> initial, int32_t k_links, bool free_usage) {
-            return std::make_shared<Version<T>>(
-                std::make_shared<Timeline<T>>(rows, width, std::move(initial), k_links, free_usage));
+      .def(
+          "__init__",
+          [](InitialWords<T>* self, nb::handle words_) {
+            const In<T> words(words_, "words", {kAny, kAny});
+            require_within("words: rows", words.length(0), 1, INT32_MAX);
+            require_within("words: width", words.length(1), 1, 1 << 20);
+            new (self) InitialWords<T>(words.data(), int32_t(words.length(0)), int32_t(words.length(1)));
           },
-          "rows"_a, "width"_a, "initial"_a = nb::none(), "k_links"_a = 0, "free_usage"_a = false)
-      .def_static("restored", &restored<T>, "rows"_a, "width"_a, "initial"_a.none(), "written"_a, "words"_a, "recency"_a,
-                  "k_links"_a = 0, "free_usage"_a = false)
-      .def("link_rows", &link_rows<T>)
-      .def("restore_links", &restore_links<T>)
-      .def("usage_rows", &usage_rows<T>)
-      .def("restore_usage", &restore_usage<T>)
-      .def("copied",
-           [](Version<T>& version) {
-             const Versions<T> one{version.shared_from_this()};
-             const Claim<T> claim(one);
-             return copied(version);
-           })
-      .def_prop_ro("is_current", &Version<T>::is_current)
-      .def("candidates", &candidates<T>)
-      .def_prop_ro("indexed",  // words in the memory's index, -1 when search is exact
-                   [](const Version<T>& version) {
-                     const auto& index = version.timeline().index;
-                     return index && !index->is_exact() ? index->index()->size() : -1;
+          "words"_a)
+      .def_prop_ro("indexes",
+                   [](const InitialWords<T>& self) {
+                     const std::lock_guard<std::mutex> hold(self.lock);
+                     return self.indexes.size();
                    })
+      .def(
+          "words",  // all words, or those of some rows
+          [](const InitialWords<T>& self, nb::handle rows_) {
+            std::vector<int64_t> rows;
+            if (rows_.is_none()) {
+              rows.resize(size_t(self.rows));
+              std::iota(rows.begin(), rows.end(), 0);
+            } else {
+              const In<int64_t> given(rows_, "rows", {kAny});
+              rows.assign(given.data(), given.data() + given.size());
+            }
+            std::vector<T> out;
+            out.reserve(rows.size() * size_t(self.width));
+            for (const int64_t row : rows) {
+              require_within("rows", row, 0, self.rows - 1);
+              out.insert(out.end(), self.word(int32_t(row)), self.word(int32_t(row)) + self.width);
+            }
+            return to_numpy(std::move(out), {rows.size(), size_t(self.width)});
+          },
+          "rows"_a.none() = nb::none())
+      .def(
+          "equals",
+          [](const InitialWords<T>& self, nb::handle words_) {
+            const In<T> words(words_, "words", {kAny, kAny});
+            if (words.length(0) != self.rows || words.length(1) != self.width) return false;
+            nb::gil_scoped_release unlocked;
+            return self.equals(words.data());
+          },
+          "words"_a);
+  nb::class_<V>(m, ("Version" + suffix).c_str())
+      .def_static("fresh", &fresh<T>, "sizes"_a, "initial"_a.none() = nb::none())
+      .def_static("restored", &restored_from<T>, "sizes"_a, "initial"_a.none(), "parts"_a)
+      .def("export", &exported<T>)
+      .def("copied",
+           [](V& version) { return reading(version, [&](Timeline<T>&) { return copied(version); }); })
       .def("written_rows", &written_rows<T>)
-      .def("recency", [](Version<T>& version) {
-        version.make_current();
-        return version.timeline().ring.recency();
+      .def("recency",
+           [](V& version) { return reading(version, [](Timeline<T>& timeline) { return timeline.ring.recency(); }); })
+      .def("link_rows", &link_rows<T>)
+      .def("usage_rows", &usage_rows<T>)
+      .def("candidates", &candidates<T>, "query"_a)
+      .def_prop_ro("is_current",
+                   [](V& version) {
+                     nb::gil_scoped_release unlocked;
+                     const Claim<T> claim(version);
+                     return version.is_current();
+                   })
+      .def_prop_ro("index_used",  // what answered last: "linear", "scan", "kdtree" or "lsh"
+                   [](V& version) {
+                     nb::gil_scoped_release unlocked;
+                     const Claim<T> claim(version);
+                     const auto& index = version.timeline().index;
+                     return index ? index->used() : std::string("linear");
+                   })
+      .def_prop_ro("indexed", [](V& version) {  // words in the memory's index, -1 when search is exact
+        nb::gil_scoped_release unlocked;
+        const Claim<T> claim(version);
+        const auto& index = version.timeline().index;
+        return index && !index->is_exact() ? index->index()->size() : -1;
       });
 }
 

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-#include "support/zero_pages.h"
+#include "support/lazy_array.h"
 #include "index/candidate_index.h"
 
 namespace sparsam::SPARSAM_ISA {

@@ -4,10 +4,13 @@
 // memory first, then tells the index (insert, update, remove). Between two such calls an index may read any indexed
 // word through its WordSource; a word that changed and was not announced yet costs recall, never correctness.
 //
-// A third kind of index is one class: derive from CandidateIndex, implement the pure functions, and call
-// `count_insertion()` at the end of insert and update, which rebuilds after every `capacity` insertions.
+// A further kind of index is one class: derive from CandidateIndex and implement the pure functions. If what it proposes
+// depends on rows, words, settings and query alone, it says so in is_value(). If not, it calls `count_insertion()` at the
+// end of insert and update, which rebuilds after every `capacity` insertions, and the engine builds it anew wherever the
+// past must not show (memory_index.h).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,17 +19,14 @@
 #include <string>
 #include <vector>
 
+#include "index/best_codes.h"
+
 namespace sparsam {
 
 // Where an index reads words from, as the similarity sees them: unit length for cosine, as stored otherwise.
 struct WordSource {
   virtual ~WordSource() = default;
   virtual void fetch(int32_t row, float* out) const = 0;
-  // Where the word will be read from, for prefetching; null when the source cannot say.
-  virtual const float* address(int32_t row) const {
-    (void)row;
-    return nullptr;
-  }
 };
 
 class CandidateIndex {
@@ -54,6 +54,11 @@ class CandidateIndex {
     std::vector<int32_t> seen;
     std::vector<int32_t> proposed;
     std::vector<uint8_t> distances;
+    using Head = BestCodes;
+    std::vector<Head> heads;
+    std::vector<int8_t> bytes;
+    std::vector<int32_t> sums;
+    std::vector<int32_t> counts;
   };
 
   CandidateIndex(int32_t capacity, int32_t word_size) : capacity_(capacity), word_size_(word_size) {
@@ -77,6 +82,26 @@ class CandidateIndex {
   // rows when there are no more. There may be fewer although more are indexed, never none unless the index is empty.
   virtual int32_t max_candidates() const = 0;
   virtual int32_t query(const float* query, Scratch& scratch, int32_t* out) const = 0;
+  // The same for several queries, one after the other in memory: those of head h to out + h * stride, their number to
+  // counts[h]; without the rows of which the bit is set in `hidden`, where that is not null.
+  virtual void query_all(const float* queries, int heads, Scratch& scratch, int32_t* out, int32_t stride,
+                         int32_t* counts, const uint64_t* hidden) const {
+    for (int h = 0; h < heads; ++h) {
+      int32_t* found = out + h * stride;
+      const int32_t n = query(queries + h * word_size_, scratch, found);
+      counts[h] = n;
+      if (hidden == nullptr) continue;
+      counts[h] = static_cast<int32_t>(std::remove_if(found, found + n, [&](int32_t row) {
+        return (hidden[static_cast<size_t>(row) / 64] >> (row % 64) & 1) != 0;
+      }) - found);
+    }
+  }
+
+  // Does what is proposed depend on rows, words, settings and query alone, and not on how the index came to hold them?
+  virtual bool is_value() const { return false; }
+  // After changes and before queries: what is cheaper to put right once than at each change.
+  virtual void settle(int threads) { (void)threads; }
+
   // All indexed rows, in no particular order.
   virtual void rows(std::vector<int32_t>& out) const = 0;
 

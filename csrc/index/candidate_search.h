@@ -26,16 +26,14 @@ void candidate_search(const Memory<T>& memory, MemoryIndex<T>& index, Similarity
   const int most = std::max(index.max_candidates(), k);
   room.rows.resize(size_t(heads) * most);
   room.counts.assign(size_t(heads), 0);
+  index.propose(queries, width, norms, heads, room.scratch, room.rows.data(), most, room.counts.data());
   for (int h = 0; h < heads; ++h) {
-    // Every word scores the same against a zero query, and nothing is similar to one that is not finite.
-    const bool alike = !std::isfinite(norms[h]) || (norms[h] == 0 && kind != Similarity::kEuclidean);
     int32_t* found = room.rows.data() + size_t(h) * most;
-    if (alike) {
+    // Every word scores the same against a zero query, and nothing is similar to one that is not finite.
+    if (!std::isfinite(norms[h]) || (norms[h] == 0 && kind != Similarity::kEuclidean)) {
       room.counts[h] = k;
       for (int i = 0; i < k; ++i) found[i] = i;
-      continue;
     }
-    room.counts[h] = index.propose(queries + h * width, norms[h], room.scratch, found);
     for (int i = 0; i < room.counts[h]; ++i) memory.prefetch(found[i]);
   }
   best.clear();

@@ -9,6 +9,7 @@
 #include "index/index_settings.h"
 #include "index/kd_forest.h"
 #include "index/lsh.h"
+#include "index/scan.h"
 
 namespace sparsam::SPARSAM_ISA {
 
@@ -57,6 +58,14 @@ inline std::unique_ptr<CandidateIndex> make_index(const IndexSettings& settings,
     numbers.take("seed", s.seed);
     numbers.done();
     return std::make_unique<LSH>(rows, width, s, source);
+  }
+  if (settings.kind == "scan") {
+    ScanSettings s;
+    numbers.take("checks", s.checks);
+    numbers.take("seed", s.seed);
+    numbers.done();
+    s.by_distance = settings.by_distance;
+    return std::make_unique<Scan>(rows, width, s, source);
   }
   throw std::invalid_argument("no kind of index is called " + settings.kind);
 }

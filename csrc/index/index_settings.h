@@ -11,16 +11,18 @@
 namespace sparsam {
 
 struct IndexSettings {
-  std::string kind;                         // "kdtree", "lsh"
+  std::string kind;                        // "scan", "kdtree", "lsh"
   std::map<std::string, int64_t> numbers;  // its settings by name; those left out have their defaults
   int32_t exact_until = 0;                 // search exactly while there are at most so many words to look at
+  bool by_distance = false;                // words that are not of unit length count as similar when they are near
 
   bool operator==(const IndexSettings&) const = default;
 };
 
 using IndexMaker = std::unique_ptr<CandidateIndex> (*)(const IndexSettings&, int32_t, int32_t, const WordSource*);
 
-// An empty index, in the code of this processor's instruction set (dispatch.cpp); std::invalid_argument for a kind or a setting that does not exist, or a value out of range.
+// An empty index, in the code of this processor's instruction set (dispatch.cpp); std::invalid_argument for a kind or a
+// setting that does not exist, or a value out of range.
 std::unique_ptr<CandidateIndex> make_index(const IndexSettings& settings, int32_t rows, int32_t width,
                                            const WordSource* source);
 

@@ -13,7 +13,7 @@
 
 #include "index/centred_projection.h"
 #include "index/heap.h"
-#include "support/parallel_for.h"
+#include "support/parallel.h"
 #include "index/kd_tree.h"
 
 namespace sparsam::SPARSAM_ISA {

@@ -10,7 +10,7 @@
 #include <bit>
 
 #include "index/bucket.h"
-#include "support/parallel_for.h"
+#include "support/parallel.h"
 #include "index/probe_order.h"
 
 namespace sparsam::SPARSAM_ISA {

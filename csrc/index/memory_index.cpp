@@ -1,5 +1,6 @@
 #include "index/memory_index.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -60,9 +61,9 @@ class IndexPool {
 }  // namespace
 
 template <class T>
-MemoryIndex<T>::MemoryIndex(Memory<T>& memory, const IndexSettings& settings, bool unit)
+MemoryIndex<T>::MemoryIndex(Memory<T>& memory, const IndexSettings& settings, bool unit, bool by_distance)
     : memory_(memory),
-      settings_(settings),
+      settings_(with_distance(settings, by_distance)),
       unit_(unit),
       words_(memory, memory.width(), unit),
       word_(size_t(memory.width())) {
@@ -94,30 +95,44 @@ template <class T>
 void MemoryIndex<T>::prepare(int threads) {
   const std::vector<int32_t> stale = memory_.take_stale();
   if (wants_exact()) return discard();
+  if (index_ != nullptr && !index_->is_value() && (changed_ || !stale.empty())) discard();
   if (index_ == nullptr) return build(threads);
-  for (const int32_t row : stale) take_in(row);
-}
-
-template <class T>
-void MemoryIndex<T>::wrote(const int32_t* rows, int count) {
-  if (index_ != nullptr) {
-    for (int i = 0; i < count; ++i) take_in(rows[i]);
-  } else if (!wants_exact()) {
-    build(1);
-  } else {
-    for (int i = 0; i < count; ++i)
-      if (!is_finite(rows[i]))
-        throw std::invalid_argument("the word of row " + std::to_string(rows[i]) + " holds NaN or infinity");
+  try {
+    for (const int32_t row : stale) take_in(row);
+    index_->settle(threads);
+  } catch (...) {
+    discard();
+    throw;
   }
 }
 
 template <class T>
-bool MemoryIndex<T>::is_finite(int32_t row) const {
-  return std::isfinite(memory_.norm(row));
+void MemoryIndex<T>::wrote(const int32_t* rows, int count) {
+  if (index_ == nullptr && !wants_exact()) return build(1);
+  if (index_ == nullptr) {
+    for (int i = 0; i < count; ++i) check_finite(rows[i]);
+    return;
+  }
+  // An index that was left halfway would be out of step for good: a later call builds it anew.
+  try {
+    for (int i = 0; i < count; ++i) check_finite(rows[i]);
+    for (int i = 0; i < count; ++i) take_in(rows[i]);
+    index_->settle(1);
+  } catch (...) {
+    discard();
+    throw;
+  }
+}
+
+template <class T>
+void MemoryIndex<T>::check_finite(int32_t row) const {
+  if (!std::isfinite(memory_.norm(row)))
+    throw std::invalid_argument("the word of row " + std::to_string(row) + " holds NaN or infinity");
 }
 
 template <class T>
 void MemoryIndex<T>::take_in(int32_t row) {
+  changed_ = true;
   const bool was_present = present_->contains(row);
   if (!memory_.is_written(row)) {  // taken back to before its first write
     if (memory_.has_initial()) {
@@ -128,8 +143,7 @@ void MemoryIndex<T>::take_in(int32_t row) {
       return present_->erase(row);
     }
   }
-  if (!is_finite(row))
-    throw std::invalid_argument("the word of row " + std::to_string(row) + " holds NaN or infinity");
+  check_finite(row);
   if (memory_.norm(row) == 0) {
     if (was_present) index_->remove(row);
     return present_->erase(row);
@@ -145,29 +159,35 @@ void MemoryIndex<T>::take_in(int32_t row) {
 
 template <class T>
 void MemoryIndex<T>::build(int threads) {
+  std::vector<int32_t> written = memory_.written();
+  std::sort(written.begin(), written.end());
   auto own = IndexPool::take(settings_, memory_.rows(), memory_.width());
   if (memory_.has_initial()) {
     const auto base = base_of(*memory_.initial(), threads);
     index_ = std::make_unique<OverlayIndex>(base->index, std::move(own), &words_);
     present_.emplace(base->present);
     try {
-      for (const int32_t row : memory_.written()) take_in(row);
+      for (const int32_t row : written) take_in(row);
+      index_->settle(threads);
     } catch (...) {
       discard();
       throw;
     }
+    changed_ = false;
     return;
   }
   own->bind(&words_);
   present_.emplace(memory_.rows());
   std::vector<int32_t> rows;
-  for (const int32_t row : memory_.written()) {
+  for (const int32_t row : written) {
     if (memory_.norm(row) == 0) continue;
+    check_finite(row);
     rows.push_back(row);
     present_->insert(row);
   }
   own->build(rows.data(), static_cast<int32_t>(rows.size()), threads);
   index_ = std::move(own);
+  changed_ = false;
 }
 
 template <class T>
@@ -194,10 +214,17 @@ std::shared_ptr<const IndexedBase> MemoryIndex<T>::base_of(const InitialWords<T>
 }
 
 template <class T>
-int32_t MemoryIndex<T>::propose(const T* query, T norm, CandidateIndex::Scratch& scratch, int32_t* out) {
-  const T scale = unit_ ? T(1) / norm : T(1);
-  for (size_t j = 0; j < word_.size(); ++j) word_[j] = static_cast<float>(query[j] * scale);
-  return index_->query(word_.data(), scratch, out);
+void MemoryIndex<T>::propose(const T* queries, int32_t width, const T* norms, int heads,
+                             CandidateIndex::Scratch& scratch, int32_t* out, int32_t stride, int32_t* counts) {
+  const size_t size = word_.size();
+  queries_.resize(size * size_t(heads));
+  for (int h = 0; h < heads; ++h) {
+    const bool usable = norms[h] > 0 && std::isfinite(static_cast<float>(norms[h]));
+    const T scale = !usable ? T(0) : unit_ ? T(1) / norms[h] : T(1);
+    for (size_t j = 0; j < size; ++j)
+      queries_[size_t(h) * size + j] = usable ? static_cast<float>(queries[size_t(h) * width + j] * scale) : 0.0f;
+  }
+  index_->query_all(queries_.data(), heads, scratch, out, stride, counts, nullptr);
 }
 
 template class MemoryIndex<float>;

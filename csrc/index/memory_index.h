@@ -6,6 +6,10 @@
 // A forward pass tells the index of each write. A backward pass searches nothing, so that taking writes back, or
 // applying them again, only marks rows (Memory::follow), and the next forward pass takes the marked rows in.
 //
+// A state is a value: what a call answers depends on the state's words and the call's input, never on what was run
+// before. An index that is a value by itself (CandidateIndex::is_value) just goes on. Any other is built anew, over the
+// words of that moment in order of rows, by a call that finds it changed since it was built.
+//
 // Episodes that start from the same pre-loaded words share one index of those (kept with the InitialWords), and have
 // an OverlayIndex each.
 #pragma once
@@ -14,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -53,13 +58,15 @@ struct IndexedBase {
 template <class T>
 class MemoryIndex {
  public:
-  // `unit`: words are compared by direction alone.
-  MemoryIndex(Memory<T>& memory, const IndexSettings& settings, bool unit);
+  // `unit`: words are compared by direction alone; `by_distance`: by their distance.
+  MemoryIndex(Memory<T>& memory, const IndexSettings& settings, bool unit, bool by_distance = false);
   ~MemoryIndex();
   MemoryIndex(const MemoryIndex&) = delete;
   MemoryIndex& operator=(const MemoryIndex&) = delete;
 
-  bool is(const IndexSettings& settings, bool unit) const { return settings_ == settings && unit_ == unit; }
+  bool is(const IndexSettings& settings, bool unit, bool by_distance = false) const {
+    return settings_ == with_distance(settings, by_distance) && unit_ == unit;
+  }
 
   // Before a forward pass: build the index, or take in the rows that were taken back or applied again.
   void prepare(int threads);
@@ -69,19 +76,35 @@ class MemoryIndex {
   // Is there little enough to look at that exact search is called for? Then nothing below may be asked.
   bool is_exact() const { return index_ == nullptr; }
   int32_t max_candidates() const { return index_->max_candidates(); }
-  // Rows that may be among the most similar ones to a query that is finite and not zero.
-  int32_t propose(const T* query, T norm, CandidateIndex::Scratch& scratch, int32_t* out);
+  // Rows that may be among the most similar ones to queries that are finite and not zero; query h begins at
+  // queries + h * width. Those for head h go to out + h * stride, their number to counts[h].
+  void propose(const T* queries, int32_t width, const T* norms, int heads, CandidateIndex::Scratch& scratch,
+               int32_t* out, int32_t stride, int32_t* counts);
+  int32_t propose(const T* query, T norm, CandidateIndex::Scratch& scratch, int32_t* out) {
+    int32_t count = 0;
+    propose(query, 0, &norm, 1, scratch, out, max_candidates(), &count);
+    return count;
+  }
   // The first row from `from` on whose word is zero.
   int32_t first_blank(int32_t from) const { return present_->first_absent(from); }
 
   const CandidateIndex* index() const { return index_.get(); }
+  // What answers now: "linear" while search is exact, else the name of the kind.
+  const std::string& used() const {
+    static const std::string linear = "linear";
+    return is_exact() ? linear : settings_.kind;
+  }
 
  private:
   bool wants_exact() const;
+  static IndexSettings with_distance(IndexSettings settings, bool by_distance) {
+    settings.by_distance = by_distance;
+    return settings;
+  }
   void build(int threads);
   void take_in(int32_t row);
   void discard();
-  bool is_finite(int32_t row) const;
+  void check_finite(int32_t row) const;  // std::invalid_argument that names the row
   std::shared_ptr<const IndexedBase> base_of(const InitialWords<T>& initial, int threads) const;
 
   Memory<T>& memory_;
@@ -90,19 +113,21 @@ class MemoryIndex {
   SeenWords<T, Memory<T>> words_;
   std::unique_ptr<CandidateIndex> index_;  // null while search is exact
   std::optional<RowSet> present_;          // rows in the index
+  bool changed_ = false;                   // since it was built
   std::vector<float> word_;
+  std::vector<float> queries_;
 };
 
 // Gives a memory the index that a forward pass asks for, ready to use; none for null settings.
 template <class T>
 void use_index(std::unique_ptr<MemoryIndex<T>>& index, Memory<T>& memory, const IndexSettings* settings, bool unit,
-               int threads) {
+               int threads, bool by_distance = false) {
   if (settings == nullptr) {
     index.reset();
     return;
   }
-  if (index == nullptr || !index->is(*settings, unit))
-    index = std::make_unique<MemoryIndex<T>>(memory, *settings, unit);
+  if (index == nullptr || !index->is(*settings, unit, by_distance))
+    index = std::make_unique<MemoryIndex<T>>(memory, *settings, unit, by_distance);
   index->prepare(threads);
 }
 

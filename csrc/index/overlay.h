@@ -1,11 +1,10 @@
 // One index built over a pre-loaded memory, shared read-only by all elements of a batch, and what one element changed.
 //
 // Rows whose word changed or went away are hidden in the base; changed and new words go into an index of the same kind
-// of the element's own. A row is visible in one of the two, so candidates stay distinct. After `capacity` insertions
-// the element's own index is built over everything and the base let go.
+// of the element's own. A row is visible in one of the two, so candidates stay distinct. It is a value if the two are.
 //
-// The own index numbers its words as they come: rows lie scattered over the whole memory, and every first touch of a
-// page of the index's arrays would be a page fault (a tenth of a step at a million words).
+// An own index with arrays by row (that is not a value) numbers its words as they come: rows lie scattered over the
+// whole memory, and every first touch of a page would be a page fault (a tenth of a step at a million words).
 //
 // Memory: one bit per row of address space, pages only where rows were hidden, and the own index's words.
 #pragma once
@@ -14,7 +13,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "support/zero_pages.h"
+#include "support/lazy_array.h"
 #include "index/candidate_index.h"
 
 namespace sparsam {
@@ -25,7 +24,8 @@ class OverlayIndex final : public CandidateIndex {
   // `own` is empty and of the base's kind.
   OverlayIndex(std::shared_ptr<const CandidateIndex> base, std::unique_ptr<CandidateIndex> own, const WordSource* source)
       : CandidateIndex(base->capacity(), base->word_size()), base_(std::move(base)), own_(std::move(own)),
-        words_(this), hidden_((static_cast<size_t>(capacity_) + 63) / 64) {
+        words_(this), hidden_((static_cast<size_t>(capacity_) + 63) / 64),
+        numbered_(!own_->is_value()) {
     own_->bind(&words_);
     source_ = source;
   }
@@ -43,7 +43,6 @@ class OverlayIndex final : public CandidateIndex {
     check_absent(row, contains(row));
     check_word(row, word);
     insert_own(row, word);
-    count_insertion();
   }
 
   void remove(int32_t row) override {
@@ -63,7 +62,6 @@ class OverlayIndex final : public CandidateIndex {
       insert_own(row, word);
       hide(row);
     }
-    count_insertion();
   }
 
   // The row holds the base's word again (a write was taken back). False when there is no base word to go back to.
@@ -90,23 +88,39 @@ class OverlayIndex final : public CandidateIndex {
     return std::min(capacity_, (detached_ ? 0 : base_->max_candidates()) + own_->max_candidates());
   }
 
-  // `out` holds max_candidates() rows: the own ones first, because the base may propose hidden rows.
+  bool is_value() const override { return base_->is_value() && own_->is_value(); }
+  void settle(int threads) override { own_->settle(threads); }
+
   int32_t query(const float* query, Scratch& scratch, int32_t* out) const override {
-    int32_t n = own_->query(query, scratch, out);
-    if (detached_) return n;
-    for (int32_t i = 0; i < n; ++i) out[i] = row_of_[static_cast<size_t>(out[i])];
-    scratch.proposed.resize(static_cast<size_t>(base_->max_candidates()));
-    const int32_t proposed = base_->query(query, scratch, scratch.proposed.data());
-    for (int32_t i = 0; i < proposed; ++i)
-      if (!is_hidden(scratch.proposed[static_cast<size_t>(i)])) out[n++] = scratch.proposed[static_cast<size_t>(i)];
-    return n;
+    int32_t count = 0;
+    query_all(query, 1, scratch, out, max_candidates(), &count, nullptr);
+    return count;
+  }
+
+  void query_all(const float* queries, int heads, Scratch& scratch, int32_t* out, int32_t stride, int32_t* counts,
+                 const uint64_t*) const override {
+    own_->query_all(queries, heads, scratch, out, stride, counts, nullptr);
+    if (detached_) return;
+    if (numbered_)
+      for (int h = 0; h < heads; ++h)
+        for (int32_t i = 0; i < counts[h]; ++i)
+          out[h * stride + i] = row_of_[static_cast<size_t>(out[h * stride + i])];
+    const int32_t most = base_->max_candidates();
+    scratch.proposed.resize(static_cast<size_t>(most) * static_cast<size_t>(heads));
+    scratch.counts.resize(static_cast<size_t>(heads));
+    base_->query_all(queries, heads, scratch, scratch.proposed.data(), most, scratch.counts.data(), hidden_.data());
+    for (int h = 0; h < heads; ++h) {
+      std::copy_n(scratch.proposed.data() + h * most, scratch.counts[static_cast<size_t>(h)],
+                  out + h * stride + counts[h]);
+      counts[h] += scratch.counts[static_cast<size_t>(h)];
+    }
   }
 
   void rows(std::vector<int32_t>& out) const override {
     const size_t before = out.size();
     own_->rows(out);
     if (detached_) return;
-    for (size_t i = before; i < out.size(); ++i) out[i] = row_of_[static_cast<size_t>(out[i])];
+    for (size_t i = before; numbered_ && i < out.size(); ++i) out[i] = row_of_[static_cast<size_t>(out[i])];
     std::vector<int32_t> all;
     base_->rows(all);
     for (int32_t row : all)
@@ -151,19 +165,20 @@ class OverlayIndex final : public CandidateIndex {
     explicit OwnWords(const OverlayIndex* overlay) : overlay(overlay) {}
     void fetch(int32_t number, float* out) const override {
       overlay->check_source();
-      overlay->source_->fetch(overlay->detached_ ? number : overlay->row_of_[static_cast<size_t>(number)], out);
+      overlay->source_->fetch(overlay->is_numbered() ? overlay->row_of_[static_cast<size_t>(number)] : number, out);
     }
     const OverlayIndex* overlay;
   };
 
-  // The row's number in the own index, -1 when it is not there. Without a base, rows are their own numbers.
+  bool is_numbered() const { return numbered_ && !detached_; }
+  // The row's number in the own index, -1 when it is not there. Otherwise rows are their own numbers.
   int32_t number_of(int32_t row) const {
-    if (detached_) return own_->contains(row) ? row : -1;
+    if (!is_numbered()) return own_->contains(row) ? row : -1;
     const auto at = number_.find(row);
     return at == number_.end() ? -1 : at->second;
   }
   void insert_own(int32_t row, const float* word) {
-    if (detached_) return own_->insert(row, word);
+    if (!is_numbered()) return own_->insert(row, word);
     int32_t number = static_cast<int32_t>(row_of_.size());
     if (free_.empty()) {
       row_of_.push_back(row);
@@ -179,7 +194,7 @@ class OverlayIndex final : public CandidateIndex {
     const int32_t number = number_of(row);
     if (number < 0) return false;
     own_->remove(number);
-    if (!detached_) {
+    if (is_numbered()) {
       number_.erase(row);
       free_.push_back(number);
     }
@@ -210,6 +225,7 @@ class OverlayIndex final : public CandidateIndex {
   std::vector<int32_t> free_;                    // numbers that no row has
   ZeroPages<uint64_t> hidden_;
   int32_t hidden_count_ = 0;
+  const bool numbered_;
   bool detached_ = false;
 };
 

@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <vector>
 
-#include "step/sequence.h"
-#include "support/simd.h"
+#include "memory/shape.h"
 #include "memory/usage_heap.h"
+#include "support/simd.h"
 
 namespace sparsam::SPARSAM_ISA {
 
 template <class T>
 class FreeAllocation {
  public:
-  explicit FreeAllocation(const SamShape& shape) : heads_(shape.heads), k_(shape.k), d_room_(shape.heads) {}
+  explicit FreeAllocation(const MemoryShape& shape) : heads_(shape.heads), k_(shape.k), d_room_(shape.heads) {}
 
   // u(i) <- u(i) prod_h (1 - f_h w^R_{t-1,h}(i)), then the R rows of least usage and 1 - u there. Free gates f (R) come
   // in before their activation and leave after it.

@@ -22,15 +22,15 @@ class LinkBackward {
     for (int a = 0; a < n; ++a) slots_.set(written[a], a);
     std::fill_n(d_w, n, T(0));
     // p goes first: its record is the last of the step.
-    precedence(links, journal.bytes(journal.end(step) - 1), gradients, n, w, d_w);
+    precedence(links, journal.saved(journal.end(step) - 1), gradients, n, w, d_w);
     for (int64_t record = journal.begin(step); record + 1 < journal.end(step); ++record) {
       const int64_t id = journal.id(record);
       if (!gradients.touched(id)) continue;
       std::fill(old_.begin(), old_.end(), T(0));
       if (id % 2 == 0)
-        predecessors(links, journal.bytes(record), id, gradients.row(id), w, d_w);
+        predecessors(links, journal.saved(record), id, gradients.row(id), w, d_w);
       else
-        successors(links, journal.bytes(record), id, gradients.row(id), w, d_w);
+        successors(links, journal.saved(record), id, gradients.row(id), w, d_w);
       std::copy_n(old_.data(), k_, gradients.row(id));
     }
     std::copy_n(d_precedence_.data(), k_, gradients.row(links.precedence()));

@@ -5,11 +5,18 @@
 #include <cstdint>
 #include <vector>
 
-#include "support/lazy_array.h"
 #include "memory/links.h"
-#include "step/sequence.h"
+#include "support/lazy_array.h"
 
 namespace sparsam {
+
+// A gradient with respect to the links of one batch element: entries of the rows that `Links` names.
+template <class T>
+struct LinkEntries {
+  std::vector<int64_t> ids;
+  std::vector<int32_t> columns;
+  std::vector<T> values;
+};
 
 template <class T>
 class LinkGradients {

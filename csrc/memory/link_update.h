@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <exception>
 #include <limits>
 #include <vector>
 
@@ -36,7 +37,9 @@ inline int position(const int32_t* in, int count, int32_t wanted) {
 class RowSlots {
  public:
   explicit RowSlots(int32_t rows) : slots_(size_t(rows)) {}
-  ~RowSlots() { slots_.recycle(0); }
+  ~RowSlots() {
+    if (std::uncaught_exceptions() == 0) slots_.recycle(0);  // a step that ended halfway leaves numbers behind
+  }
   int32_t find(int32_t row) const { return slots_[row] - 1; }  // -1 for none
   int32_t find_plus_1(int32_t row) const { return slots_[row]; }
   void set(int32_t row, int32_t slot) { slots_[row] = slot + 1; }

@@ -1,11 +1,14 @@
 // Sparse temporal links of one batch element (section D.1): N, P and the precedence p, at most K_L entries to a row.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 #include <vector>
 
+#include "memory/saved.h"
+#include "memory/shape.h"
 #include "support/lazy_array.h"
 #include "support/recycled.h"
 
@@ -37,23 +40,28 @@ inline void swap_lines(std::byte* a, std::byte* b, size_t bytes) {
   }
 }
 
+template <class T>
+class LinkJournal;
+
 // All rows in one lazily zeroed array, named by a number: N(i,.) and P(i,.) side by side, then p.
 template <class T>
 class Links {
  public:
-  Links(int32_t rows, int32_t k)
+  using Journal = LinkJournal<T>;
+
+  // `written` are the rows that the memory of these links has written: no other row has links, none links to another.
+  Links(int32_t rows, int32_t k, const std::vector<int32_t>& written)
       : rows_(rows),
         k_(k),
         stride_(link_row_bytes<T>(k)),
+        written_(written),
         bytes_((2 * size_t(rows) + 1) * stride_ + 64) {}  // a line to spare for whole-vector loads
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
-
-  // Leave the array, blank again, to the next episode; no other rows than those `written` hold links.
-  void recycle(const std::vector<int32_t>& written) {
-    const size_t touched = (2 * written.size() + 1) * stride_;
+  ~Links() {  // an episode that wrote little leaves its array to the next, blank again
+    const size_t touched = (2 * written_.size() + 1) * stride_;
     if (touched > ZeroedPool::kMostTouched) return;
-    for (const int32_t row : written) std::memset(bytes(predecessors(row)), 0, 2 * stride_);
+    for (const int32_t row : written_) std::memset(bytes(predecessors(row)), 0, 2 * stride_);
     std::memset(bytes(precedence()), 0, stride_);
     bytes_.recycle(touched);
   }
@@ -88,9 +96,68 @@ class Links {
     return -1;
   }
 
+  void copy_from(const Links& other) {
+    other.each_row([&](int64_t id) { copy_lines(bytes(id), other.bytes(id), stride_); });
+  }
+  void save_to(SavedMemory<T>& saved) const {
+    each_row([&](int64_t id) {
+      const LinkRow<const T> from = row(id);
+      if (count(from) == 0) return;
+      saved.link_ids.push_back(id);
+      for (int e = 0; e < k_; ++e) saved.link_columns.push_back(from.columns[e] - 1);
+      saved.link_weights.insert(saved.link_weights.end(), from.weights, from.weights + k_);
+    });
+  }
+  // Entries stand at the front of a row, each to another row, none to the row itself. The words come before the links.
+  void restore(const SavedMemory<T>& saved, const WordNorm<T>&) {
+    require_count("link_columns", saved.link_columns.size(), saved.link_ids.size() * k_);
+    require_count("link_weights", saved.link_weights.size(), saved.link_ids.size() * k_);
+    std::vector<int32_t> known(written_);
+    std::sort(known.begin(), known.end());
+    auto require_written = [&](const char* name, int32_t row) {
+      if (!std::binary_search(known.begin(), known.end(), row))
+        throw std::invalid_argument(std::string(name) + ": expected rows that were written, got " +
+                                    std::to_string(row));
+    };
+    std::vector<int32_t> seen;
+    for (size_t i = 0; i < saved.link_ids.size(); ++i) {
+      const int64_t id = saved.link_ids[i];
+      if (id < 0 || id > precedence())
+        throw std::invalid_argument("link_ids: expected 0 to " + std::to_string(precedence()) + ", got " +
+                                    std::to_string(id));
+      if (id != precedence()) require_written("link_ids", int32_t(id / 2));
+      const LinkRow<T> to = row(id);
+      if (count(to) != 0) repeated_row("link_ids", id);
+      seen.clear();
+      for (int e = 0; e < k_; ++e) {
+        const int32_t column = saved.link_columns[i * k_ + e];
+        if (column == -1) continue;
+        require_written("link_columns", saved_row("link_columns", column, rows_));
+        if (id != precedence() && column == id / 2)
+          throw std::invalid_argument("link_columns: expected no row that links to itself, got " +
+                                      std::to_string(column));
+        if (size_t(e) != seen.size()) throw std::invalid_argument("link_columns: expected -1 after the last link only");
+        if (std::find(seen.begin(), seen.end(), column) != seen.end()) repeated_row("link_columns", column);
+        seen.push_back(column);
+        to.columns[e] = column + 1;
+        to.weights[e] = saved.link_weights[i * k_ + e];
+      }
+    }
+  }
+
  private:
+  template <class F>
+  void each_row(const F& f) const {  // that may hold links
+    for (const int32_t row : written_) {
+      f(predecessors(row));
+      f(successors(row));
+    }
+    f(precedence());
+  }
+
   int32_t rows_, k_;
   size_t stride_;
+  const std::vector<int32_t>& written_;
   LazyArray<std::byte> bytes_;
 };
 
@@ -100,14 +167,16 @@ class Links {
 template <class T>
 class LinkJournal {
  public:
-  LinkJournal(int64_t steps, int32_t k) : stride_(link_row_bytes<T>(k)) { begins_.reserve(steps + 1); }
+  LinkJournal(int64_t steps, const MemoryShape& shape) : stride_(link_row_bytes<T>(shape.k_links)) {
+    begins_.reserve(steps + 1);
+  }
 
-  void begin_step() { begins_.push_back(int64_t(ids_.size())); }
+  void begin_step(const Links<T>&) { begins_.push_back(int64_t(ids_.size())); }
   void save(const Links<T>& links, int64_t id) {
     const int64_t record = int64_t(ids_.size());
     if (record == int64_t(blocks_.size()) * kBlock) blocks_.push_back(recycled_array<std::byte>(kBlock * stride_));
     ids_.push_back(id);
-    copy_lines(bytes(record), links.bytes(id), stride_);
+    copy_lines(saved(record), links.bytes(id), stride_);
   }
 
   // Records of a step, in the order in which they were saved.
@@ -116,8 +185,8 @@ class LinkJournal {
     return step + 1 < int64_t(begins_.size()) ? begins_[step + 1] : int64_t(ids_.size());
   }
   int64_t id(int64_t record) const { return ids_[record]; }
-  std::byte* bytes(int64_t record) { return blocks_[record / kBlock].get() + (record % kBlock) * stride_; }
-  const std::byte* bytes(int64_t record) const {
+  std::byte* saved(int64_t record) { return blocks_[record / kBlock].get() + (record % kBlock) * stride_; }
+  const std::byte* saved(int64_t record) const {
     return blocks_[record / kBlock].get() + (record % kBlock) * stride_;
   }
 
@@ -127,29 +196,18 @@ class LinkJournal {
   void redo(Links<T>& links, int64_t step) {
     for (int64_t record = begin(step); record < end(step); ++record) swap(links, record);
   }
-  size_t used_bytes() const {
+  size_t bytes() const {
     return ids_.size() * (stride_ + sizeof(int64_t)) + begins_.size() * sizeof(int64_t);
   }
 
  private:
   static constexpr int64_t kBlock = 256;  // records
-  void swap(Links<T>& links, int64_t record) { swap_lines(bytes(record), links.bytes(ids_[record]), stride_); }
+  void swap(Links<T>& links, int64_t record) { swap_lines(saved(record), links.bytes(ids_[record]), stride_); }
 
   size_t stride_;
   std::vector<int64_t> begins_;  // first record of each step
   std::vector<int64_t> ids_;     // which row each record is
   std::vector<Recycled<std::byte>> blocks_;
 };
-
-// Copies of the rows that hold links: those of `written` rows (no other row has any) and p.
-template <class T>
-void copy_links(const Links<T>& from, Links<T>& to, const std::vector<int32_t>& written) {
-  auto copy = [&](int64_t id) { copy_lines(to.bytes(id), from.bytes(id), from.stride()); };
-  for (const int32_t row : written) {
-    copy(from.predecessors(row));
-    copy(from.successors(row));
-  }
-  copy(from.precedence());
-}
 
 }  // namespace sparsam

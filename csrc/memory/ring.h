@@ -2,15 +2,23 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
+#include "memory/saved.h"
+#include "memory/shape.h"
 #include "support/lazy_array.h"
+#include "support/recycled.h"
 
 namespace sparsam {
+
+class RingJournal;
 
 // Links are stored as offsets from row order, so that zero bytes mean 'untouched' and a fresh ring costs nothing.
 class Ring {
  public:
+  using Journal = RingJournal;
+
   explicit Ring(int32_t rows) : rows_(rows), links_(static_cast<size_t>(rows)) {}
 
   Ring(const Ring&) = delete;
@@ -70,6 +78,25 @@ class Ring {
     return {rows.rbegin(), rows.rend()};
   }
 
+  void copy_from(const Ring& other) {
+    for (const int32_t row : other.recency()) move_to_back(row);
+  }
+  template <class T>
+  void save_to(SavedMemory<T>& saved) const {
+    const std::vector<int32_t> rows = recency();
+    saved.recency.assign(rows.begin(), rows.end());
+  }
+  template <class T>
+  void restore(const SavedMemory<T>& saved, const WordNorm<T>&) {
+    for (const int64_t at : saved.recency) {
+      const int32_t row = saved_row("recency", at, rows_);
+      if (links_[row].moves > 0) repeated_row("recency", row);
+      move_to_back(row);
+    }
+  }
+
+  bool is_moved(int32_t row) const { return links_[row].moves > 0; }
+
   static constexpr int32_t kWasHead = -1;
 
  private:
@@ -98,6 +125,41 @@ class Ring {
   int32_t rows_;
   int32_t head_ = 0;
   LazyArray<Links> links_;
+};
+
+// The moves of a sequence, at most R(2K+1) a step.
+class RingJournal {
+ public:
+  RingJournal(int64_t steps, const MemoryShape& shape)
+      : steps_(steps),
+        max_moves_(shape.max_moves()),
+        counts_(recycled_array<int32_t>(steps)),
+        moves_(recycled_array<Move>(steps * max_moves_)) {}
+
+  size_t bytes() const { return steps_ * (sizeof(int32_t) + max_moves_ * sizeof(Move)); }
+
+  void begin_step(const Ring&) { counts_[size_++] = 0; }
+  // `row` went to the back, which returned `before`.
+  void moved(int32_t row, int32_t before) {
+    moves_[(size_ - 1) * max_moves_ + counts_[size_ - 1]++] = {row, before};
+  }
+  void undo(Ring& ring, int64_t step) const {
+    const Move* moves = moves_.get() + step * max_moves_;
+    for (int32_t i = counts_[step]; i-- > 0;) ring.undo(moves[i].row, moves[i].before);
+  }
+  void redo(Ring& ring, int64_t step) const {
+    const Move* moves = moves_.get() + step * max_moves_;
+    for (int32_t i = 0; i < counts_[step]; ++i) ring.move_to_back(moves[i].row);
+  }
+
+ private:
+  struct Move {
+    int32_t row, before;
+  };
+  int64_t steps_, size_ = 0;
+  int32_t max_moves_;
+  Recycled<int32_t> counts_;
+  Recycled<Move> moves_;
 };
 
 }  // namespace sparsam

@@ -4,11 +4,17 @@
 #include <cstdint>
 #include <vector>
 
-#include "support/lazy_array.h"
 #include "memory/words.h"
-#include "step/sequence.h"
+#include "support/lazy_array.h"
 
 namespace sparsam {
+
+// A gradient with respect to the memory of one batch element: rows and their words.
+template <class T>
+struct RowGradients {
+  std::vector<int32_t> rows;
+  std::vector<T> words;  // (rows, W)
+};
 
 template <class T>
 class RowGradientBuffer {

@@ -8,17 +8,24 @@
 #include <utility>
 #include <vector>
 
+#include "memory/row_set.h"
+#include "memory/saved.h"
+#include "memory/shape.h"
 #include "support/lazy_array.h"
 #include "support/recycled.h"
-#include "memory/row_set.h"
 
 namespace sparsam {
+
+template <class T>
+class UsageJournal;
 
 // Rows of usage above 0 are in a binary heap ordered by (usage, row), each with its place in a lazily zeroed array. All
 // other rows have usage 0 and cost nothing; the first of them by number are found through the set of those in the heap.
 template <class T>
 class UsageHeap {
  public:
+  using Journal = UsageJournal<T>;
+
   struct Entry {
     T usage;
     int32_t row;
@@ -60,6 +67,25 @@ class UsageHeap {
       rise(int32_t(heap_.size()) - 1, {usage, row});
     } else {
       settle(place, {usage, row});
+    }
+  }
+
+  void copy_from(const UsageHeap& other) {
+    for (const Entry& entry : other.heap_) set(entry.row, entry.usage);
+  }
+  void save_to(SavedMemory<T>& saved) const {  // rows ascending
+    for (const Entry& entry : heap_) saved.usage_rows.push_back(entry.row);
+    std::sort(saved.usage_rows.begin(), saved.usage_rows.end());
+    for (const int64_t row : saved.usage_rows) saved.usage.push_back(usage(int32_t(row)));
+  }
+  void restore(const SavedMemory<T>& saved, const WordNorm<T>&) {
+    require_count("usage", saved.usage.size(), saved.usage_rows.size());
+    for (size_t i = 0; i < saved.usage_rows.size(); ++i) {
+      const int32_t row = saved_row("usage_rows", saved.usage_rows[i], rows_);
+      if (places_[row] != 0) repeated_row("usage_rows", row);
+      if (!(saved.usage[i] >= 0 && saved.usage[i] <= 1))
+        throw std::invalid_argument("usage: expected numbers in [0, 1], got " + std::to_string(saved.usage[i]));
+      set(row, kept(saved.usage[i]));
     }
   }
 
@@ -130,16 +156,15 @@ class UsageHeap {
 template <class T>
 class UsageJournal {
  public:
-  UsageJournal(int64_t steps, int32_t max_changes)
-      : max_changes_(max_changes),
+  UsageJournal(int64_t steps, const MemoryShape& shape)
+      : steps_(steps),
+        max_changes_(shape.max_changes()),
         counts_(recycled_array<int32_t>(steps)),
-        rows_(recycled_array<int32_t>(steps * max_changes)),
-        usages_(recycled_array<T>(steps * max_changes)) {}
+        rows_(recycled_array<int32_t>(steps * max_changes_)),
+        usages_(recycled_array<T>(steps * max_changes_)) {}
 
-  static size_t bytes_per_step(int32_t max_changes) {
-    return sizeof(int32_t) + max_changes * (sizeof(int32_t) + sizeof(T));
-  }
-  void begin_step() { counts_[size_++] = 0; }
+  size_t bytes() const { return steps_ * (sizeof(int32_t) + max_changes_ * (sizeof(int32_t) + sizeof(T))); }
+  void begin_step(const UsageHeap<T>&) { counts_[size_++] = 0; }
   void save(int32_t row, T usage) {
     const int64_t at = (size_ - 1) * max_changes_ + counts_[size_ - 1]++;
     rows_[at] = row;
@@ -159,7 +184,7 @@ class UsageJournal {
     usages_[at] = now;
   }
 
-  int64_t size_ = 0;
+  int64_t steps_, size_ = 0;
   int32_t max_changes_;
   Recycled<int32_t> counts_;
   Recycled<int32_t> rows_;

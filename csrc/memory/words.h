@@ -8,9 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "support/zero_pages.h"
-#include "support/lazy_array.h"
 #include "memory/row_places.h"
+#include "memory/saved.h"
+#include "memory/shape.h"
+#include "support/lazy_array.h"
+#include "support/recycled.h"
 
 namespace sparsam {
 
@@ -51,16 +53,21 @@ struct InitialWords {
     return true;
   }
   int32_t rows, width;
-  ZeroPages<T> words, norms;
+  LazyArray<T> words, norms;
   mutable std::mutex lock;
   mutable std::vector<std::shared_ptr<const IndexedBase>> indexes;  // over these words, each made when first asked for
 };
+
+template <class T>
+class WordJournal;
 
 // Without a starting memory a row's word lies at its row number. With one, the words that were written lie apart, in
 // the order of their first write, and all others are read where every element of the batch reads them.
 template <class T>
 class Memory {
  public:
+  using Journal = WordJournal<T>;
+
   Memory(int32_t rows, int32_t width, std::shared_ptr<const InitialWords<T>> initial = nullptr)
       : rows_(rows),
         width_(width),
@@ -103,6 +110,11 @@ class Memory {
   T* word(int32_t row) { return const_cast<T*>(std::as_const(*this).word(row)); }
   T& norm(int32_t row) { return const_cast<T&>(std::as_const(*this).norm(row)); }
 
+  // Whatever was added to a word, the numbers beyond its width are zero again: 0 times NaN is not.
+  void clear_padding(int32_t row) {
+    if (stride_ != width_) std::memset(word(row) + width_, 0, sizeof(T) * (stride_ - width_));
+  }
+
   // Ask for a word that is likely to be read soon and was likely not written lately.
   void prefetch(int32_t row) const {
     const T* at = initial_ ? initial_->word(row) : words_.data() + size_t(row) * stride_;
@@ -140,6 +152,29 @@ class Memory {
     }
   }
 
+  void copy_from(const Memory& other) {
+    for (const int32_t row : other.written()) {
+      mark_written(row);
+      std::memcpy(word(row), other.word(row), sizeof(T) * stride_);
+      norm(row) = other.norm(row);
+    }
+  }
+  void save_to(SavedMemory<T>& saved) const {
+    saved.rows.assign(written_.begin(), written_.end());
+    saved.words.clear();
+    for (const int32_t row : written_) saved.words.insert(saved.words.end(), word(row), word(row) + width_);
+  }
+  void restore(const SavedMemory<T>& saved, const WordNorm<T>& norm_of) {
+    require_count("words", saved.words.size(), saved.rows.size() * width_);
+    for (size_t i = 0; i < saved.rows.size(); ++i) {
+      const int32_t row = saved_row("rows", saved.rows[i], rows_);
+      if (is_written(row)) repeated_row("rows", row);
+      mark_written(row);
+      std::memcpy(word(row), saved.words.data() + i * width_, sizeof(T) * width_);
+      norm(row) = norm_of(word(row), stride_);
+    }
+  }
+
   // For an index that follows the memory: the rows that a journal took back or applied again since they were taken.
   void follow(bool on) {
     take_stale();
@@ -173,6 +208,62 @@ class Memory {
   int32_t first_blank_ = 0;
   bool followed_ = false;
   std::vector<int32_t> stale_;
+};
+
+// The words that a sequence overwrote, at most R(K+1) a step. Undoing a step swaps them with those in the memory, so
+// that the same journal then holds what redoing needs.
+template <class T>
+class WordJournal {
+ public:
+  WordJournal(int64_t steps, const MemoryShape& shape)
+      : steps_(steps),
+        max_writes_(shape.max_writes()),
+        width_(shape.width),
+        heads_(recycled_array<Head>(steps)),
+        rows_(recycled_array<int32_t>(steps * max_writes_)),
+        words_(recycled_array<T>(steps * max_writes_ * width_)),
+        norms_(recycled_array<T>(steps * max_writes_)) {}
+
+  size_t bytes() const { return steps_ * (sizeof(Head) + max_writes_ * (sizeof(int32_t) + sizeof(T) * (width_ + 1))); }
+
+  void begin_step(const Memory<T>& memory) { heads_[size_++] = {0, int32_t(memory.written().size())}; }
+  // Before a row is written for the first time in this step.
+  void save(const Memory<T>& memory, int32_t row) {
+    const int64_t at = (size_ - 1) * max_writes_ + heads_[size_ - 1].writes++;
+    rows_[at] = row;
+    std::memcpy(words_.get() + at * width_, memory.word(row), sizeof(T) * width_);
+    norms_[at] = memory.norm(row);
+  }
+
+  void undo(Memory<T>& memory, int64_t step) {
+    for (int32_t i = heads_[step].writes; i-- > 0;) swap_word(memory, step * max_writes_ + i);
+    memory.unmark_to(heads_[step].written_before);
+  }
+  void redo(Memory<T>& memory, int64_t step) {
+    for (int32_t i = 0; i < heads_[step].writes; ++i) {
+      memory.mark_written(rows_[step * max_writes_ + i]);
+      swap_word(memory, step * max_writes_ + i);
+    }
+  }
+
+ private:
+  struct Head {
+    int32_t writes, written_before;
+  };
+  void swap_word(Memory<T>& memory, int64_t at) {
+    T* word = memory.word(rows_[at]);
+    T* old = words_.get() + at * width_;
+    for (int32_t j = 0; j < width_; ++j) std::swap(word[j], old[j]);
+    std::swap(memory.norm(rows_[at]), norms_[at]);
+    memory.note_swapped(rows_[at]);
+  }
+
+  int64_t steps_, size_ = 0;
+  int32_t max_writes_, width_;
+  Recycled<Head> heads_;
+  Recycled<int32_t> rows_;
+  Recycled<T> words_;
+  Recycled<T> norms_;
 };
 
 }  // namespace sparsam

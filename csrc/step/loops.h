@@ -1,66 +1,37 @@
-// The loops over time: controller and memory of a group of batch elements, forward and backward. Compiled once per
-// instruction set (sequence_*.cpp).
+// The loops over time: controller and memory of a group of batch elements, forward and backward, for every cell and
+// both memories. Compiled once per instruction set (sequence_*.cpp).
 #pragma once
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <memory>
+#include <optional>
 #include <vector>
 
-#include "support/parallel.h"
+#include "step/cells/gru.h"
+#include "step/cells/lstm.h"
+#include "step/cells/none.h"
 #include "step/sam_step.h"
 #include "step/sdnc_step.h"
 #include "step/sequence.h"
-#include "support/row_product.h"
 #include "support/packed_product.h"
+#include "support/parallel.h"
+#include "support/row_product.h"
 #include "support/tall_product.h"
 
 namespace sparsam::SPARSAM_ISA {
 
-// c_t = f c_{t-1} + i g, h_t = o tanh(c_t); gates (4H) are activated in place.
-template <class T>
-void lstm_forward(int hidden, T* gates, const T* cell_before, T* cell, T* h) {
-  for_each_vector<T>(hidden, [&](int j, auto n) __attribute__((always_inline)) {
-    const Vec<T> i = sigmoid<T>(load_some(gates + j, n)), f = sigmoid<T>(load_some(gates + hidden + j, n));
-    const Vec<T> g = hyperbolic_tangent<T>(load_some(gates + 2 * hidden + j, n));
-    const Vec<T> o = sigmoid<T>(load_some(gates + 3 * hidden + j, n));
-    const Vec<T> c = f * load_some(cell_before + j, n) + i * g;
-    store_some<T>(gates + j, i, n);
-    store_some<T>(gates + hidden + j, f, n);
-    store_some<T>(gates + 2 * hidden + j, g, n);
-    store_some<T>(gates + 3 * hidden + j, o, n);
-    store_some<T>(cell + j, c, n);
-    store_some<T>(h + j, o * hyperbolic_tangent<T>(c), n);
-  });
-}
-
-// Gates leave as the gradients before their activation; d_cell goes from c_t to c_{t-1}.
-template <class T>
-void lstm_backward(int hidden, T* gates, const T* cell_before, const T* cell, const T* d_h, T* d_cell) {
-  const Vec<T> one = splat<T>(1);
-  for_each_vector<T>(hidden, [&](int j, auto n) __attribute__((always_inline)) {
-    const Vec<T> i = load_some(gates + j, n), f = load_some(gates + hidden + j, n);
-    const Vec<T> g = load_some(gates + 2 * hidden + j, n), o = load_some(gates + 3 * hidden + j, n);
-    const Vec<T> tanh_c = hyperbolic_tangent<T>(load_some(cell + j, n)), dh = load_some(d_h + j, n);
-    const Vec<T> dc = load_some(d_cell + j, n) + dh * o * (one - tanh_c * tanh_c);
-    store_some<T>(gates + j, dc * g * i * (one - i), n);
-    store_some<T>(gates + hidden + j, dc * load_some(cell_before + j, n) * f * (one - f), n);
-    store_some<T>(gates + 2 * hidden + j, dc * i * (one - g * g), n);
-    store_some<T>(gates + 3 * hidden + j, dh * tanh_c * o * (one - o), n);
-    store_some<T>(d_cell + j, dc * f, n);
-  });
-}
-
 // Offsets into a tape: step t of batch element b.
 template <class T>
 struct At {
-  const SamShape& s;
-  const SamTape<T>& tape;
+  const SequenceShape& s;
+  const Tape<T>& tape;
   int64_t index(int64_t t, int b) const { return t * s.batch + b; }
-  T* gates(int64_t t, int b) const { return tape.gates + index(t, b) * 4 * s.hidden; }
-  T* cell(int64_t t, int b) const { return tape.cells + index(t, b) * s.hidden; }
-  T* joint(int64_t t, int b) const { return tape.joint + index(t, b) * s.joint(); }
-  T* interface(int64_t t, int b) const { return tape.interface + index(t, b) * s.interface(); }
+  T* gates(int64_t t, int b) const { return tape.gates + index(t, b) * s.gates; }
+  T* cell(int64_t t, int b) const { return tape.cells ? tape.cells + index(t, b) * s.hidden : nullptr; }
+  T* joint(int64_t t, int b) const { return tape.joint + index(t, b) * s.joint; }
+  T* interface(int64_t t, int b) const { return tape.interface + index(t, b) * s.interface; }
   int32_t* rows(int64_t t, int b) const { return tape.read_rows + index(t, b) * s.reads(); }
   T* weights(int64_t t, int b) const { return tape.read_weights + index(t, b) * s.reads(); }
   StepTape<T> step(int64_t t, int b) const {
@@ -102,15 +73,53 @@ void for_each_group(int batch, int threads, F&& run) {
   });
 }
 
-template <class Step, class T>
-void forward_group(const SamForward<T>& f, const Packed<T>& recurrent, const Packed<T>& interface, int first, int last,
-                   int search_threads, const std::atomic<bool>& stopped) {
-  const SamShape& s = f.shape;
+// A cell's packed weights and those of the interface, shared by all groups.
+template <class CellType, class T>
+struct ForwardWeights {
+  ForwardWeights(const SequenceShape& s, const Weights<T>& w)
+      : cell(s, w), interface(w.w_interface, s.hidden, s.interface, 1, s.hidden) {}
+  typename CellType::Forward cell;
+  Packed<T> interface;
+};
+template <class CellType, class T>
+struct BackwardWeights {
+  BackwardWeights(const SequenceShape& s, const Weights<T>& w)
+      : cell(s, w), interface(w.w_interface, s.interface, s.hidden, s.hidden, 1) {}
+  typename CellType::Backward cell;
+  Packed<T> interface;
+};
+struct NoWeights {};
+
+// Runs the controller of n active batch elements at step t: h_t and the interface vector before its activation.
+template <class CellType, class T, class PackedWeights>
+void control(const SequenceForward<T>& f, const PackedWeights& packed, const At<T>& at, int64_t t, int n,
+             const int* active) {
+  const SequenceShape& s = f.shape;
+  if constexpr (CellType::kControls) {
+    const T* from[kMaxRows] = {};
+    T* to[kMaxRows] = {};
+    for (int i = 0; i < n; ++i) from[i] = at.joint(t, active[i]), to[i] = at.gates(t, active[i]);
+    packed.cell.add(n, from, to);
+    for (int i = 0; i < n; ++i) {
+      const int b = active[i];
+      packed.cell.activate(at.gates(t, b), at.joint(t, b), at.cell(t, b), at.cell(t + 1, b), at.joint(t + 1, b));
+      std::copy_n(f.weights.b_interface, s.interface, at.interface(t, b));
+      from[i] = at.joint(t + 1, b), to[i] = at.interface(t, b);
+    }
+    packed.interface.multiply(n, from, to);
+  } else {
+    for (int i = 0; i < n; ++i)
+      std::copy_n(f.x + at.index(t, active[i]) * s.interface, s.interface, at.interface(t, active[i]));
+  }
+}
+
+template <class CellType, class Step, class T, class PackedWeights>
+void forward_group(const SequenceForward<T>& f, const PackedWeights& packed, int first, int last, int search_threads,
+                   const std::atomic<bool>& stopped) {
+  const SequenceShape& s = f.shape;
   const At<T> at{s, f.tape};
   Step step(s);
   step.share_search(search_threads);
-  const T* from[kMaxRows];
-  T* to[kMaxRows];
   int active[kMaxRows];
   for (int64_t t = 0; t < s.steps && !stopped; ++t) {
     if (t % kStepsPerCheck == kStepsPerCheck - 1 && f.check) f.check();
@@ -120,46 +129,77 @@ void forward_group(const SamForward<T>& f, const Packed<T>& recurrent, const Pac
         active[n++] = b;
         continue;
       }
-      std::fill_n(at.gates(t, b), 4 * s.hidden, T(0));  // padding: nothing is read from it, but products run over it
-      std::fill_n(at.interface(t, b), s.interface(), T(0));
-      std::fill_n(at.joint(t + 1, b), s.joint(), T(0));
+      // Padding: nothing is read from it, but products run over it.
+      if (s.gates > 0) std::fill_n(at.gates(t, b), s.gates, T(0));
+      std::fill_n(at.interface(t, b), s.interface, T(0));
+      std::fill_n(at.joint(t + 1, b), s.joint, T(0));
     }
-    if (n == 0) continue;
-    for (int i = 0; i < n; ++i) from[i] = at.joint(t, active[i]), to[i] = at.gates(t, active[i]);
-    recurrent.multiply(n, from, to);
-    for (int i = 0; i < n; ++i) {
-      const int b = active[i];
-      lstm_forward(s.hidden, at.gates(t, b), at.cell(t, b), at.cell(t + 1, b), at.joint(t + 1, b));
-      std::copy_n(f.interface_bias, s.interface(), at.interface(t, b));
-      from[i] = at.joint(t + 1, b), to[i] = at.interface(t, b);
-    }
-    interface.multiply(n, from, to);
+    if (n > 0) control<CellType>(f, packed, at, t, n, active);
     for (int i = 0; i < n; ++i) {
       const int b = active[i];
       step.forward(*f.timelines[b], f.journals[b], at.step(t, b), at.joint(t + 1, b) + s.hidden);
     }
+    if (f.joint)
+      std::copy_n(at.joint(t + 1, first), int64_t(last - first) * s.joint, f.joint + at.index(t, first) * s.joint);
+  }
+}
+
+template <class CellType, class T>
+void forward_cell(const SequenceForward<T>& f, int threads) {
+  const SequenceShape& s = f.shape;
+  const int search_threads = threads_per_search(s.batch, threads);
+  auto run = [&](const auto& packed) {
+    for_each_group(s.batch, threads, [&](int first, int last, const std::atomic<bool>& stopped) {
+      if (s.k_links > 0)
+        forward_group<CellType, SdncStep<T>>(f, packed, first, last, search_threads, stopped);
+      else
+        forward_group<CellType, SamStep<T>>(f, packed, first, last, search_threads, stopped);
+    });
+  };
+  if constexpr (CellType::kControls) {
+    if (f.x) CellType::project(f, threads);
+    run(ForwardWeights<CellType, T>(s, f.weights));
+  } else {
+    run(NoWeights{});
   }
 }
 
 template <class T>
-void forward(const SamForward<T>& f, int threads) {
-  const SamShape& s = f.shape;
-  // B(k, n) = weight[n][k]: the weights as they stand are the transposes of what a forward product needs.
-  const Packed<T> recurrent(f.recurrent, s.joint(), 4 * s.hidden, 1, s.joint());
-  const Packed<T> interface(f.interface_weight, s.hidden, s.interface(), 1, s.hidden);
-  const int search_threads = threads_per_search(s.batch, threads);
-  for_each_group(s.batch, threads, [&](int first, int last, const std::atomic<bool>& stopped) {
-    if (s.k_links > 0)
-      forward_group<SdncStep<T>>(f, recurrent, interface, first, last, search_threads, stopped);
-    else
-      forward_group<SamStep<T>>(f, recurrent, interface, first, last, search_threads, stopped);
-  });
+void forward(const SequenceForward<T>& f, int threads) {
+  switch (f.shape.cell) {
+#define SPARSAM_FORWARD(name, type, kept, blocks, state) \
+  case Cell::name: return forward_cell<type<T>>(f, threads);
+    SPARSAM_CELLS(SPARSAM_FORWARD)
+#undef SPARSAM_FORWARD
+  }
 }
 
-template <class Step, class T>
-void backward_group(SamBackward<T>& f, const Packed<T>& recurrent, const Packed<T>& interface, int first, int last,
-                   const std::atomic<bool>& stopped) {
-  const SamShape& s = f.shape;
+// From the gradients of the interface vectors and of h_t, in `d_joint`, to those of [h_{t-1}, r_{t-1}] there.
+template <class CellType, class T, class PackedWeights>
+void control_backward(const SequenceBackward<T>& f, const PackedWeights& packed, const At<T>& at, int64_t t, int n,
+                      const int* active, T* const* d_joint) {
+  const SequenceShape& s = f.shape;
+  if constexpr (CellType::kControls) {
+    const T* from[kMaxRows] = {};
+    for (int i = 0; i < n; ++i) from[i] = at.interface(t, active[i]);
+    packed.interface.multiply(n, from, d_joint);
+    for (int i = 0; i < n; ++i) {
+      const int b = active[i];
+      T* d_cell = f.d_state_cell ? f.d_state_cell + int64_t(b) * s.hidden : nullptr;
+      packed.cell.activate(at.gates(t, b), at.joint(t, b), at.cell(t, b), at.cell(t + 1, b), d_joint[i], d_cell);
+      std::fill_n(d_joint[i] + s.hidden, s.read_width(), T(0));
+      from[i] = at.gates(t, b);
+    }
+    packed.cell.add(n, from, d_joint);
+  } else {
+    for (int i = 0; i < n; ++i) std::fill_n(d_joint[i], s.joint, T(0));
+  }
+}
+
+template <class CellType, class Step, class T, class PackedWeights>
+void backward_group(SequenceBackward<T>& f, const PackedWeights& packed, int first, int last,
+                    const std::atomic<bool>& stopped) {
+  const SequenceShape& s = f.shape;
   const At<T> at{s, f.tape};
   Step step(s);
   std::vector<std::unique_ptr<StateGradients<T>>> d_state(last - first);
@@ -170,8 +210,7 @@ void backward_group(SamBackward<T>& f, const Packed<T>& recurrent, const Packed<
     d.links = std::make_unique<LinkGradients<T>>(*f.timelines[b]->links);
     d.links->add(*f.timelines[b]->links, f.d_links[b]);
   }
-  const T* from[kMaxRows];
-  T* to[kMaxRows];
+  T* d_joint[kMaxRows];
   int active[kMaxRows];
   for (int64_t t = s.steps; t-- > 0 && !stopped;) {
     if (t % kStepsPerCheck == kStepsPerCheck - 1 && f.check) f.check();
@@ -181,22 +220,15 @@ void backward_group(SamBackward<T>& f, const Packed<T>& recurrent, const Packed<
     if (n == 0) continue;
     for (int i = 0; i < n; ++i) {
       const int b = active[i];
-      T* d_joint = f.d_state_joint + int64_t(b) * s.joint();  // carried: [dh, dr] of step t
-      const T* d_output = f.d_joint + at.index(t, b) * s.joint();
-      for (int j = 0; j < s.joint(); ++j) d_joint[j] += d_output[j];
-      step.backward(*f.timelines[b], *f.journals[b], t, *d_state[b - first], at.step(t, b), d_joint + s.hidden,
+      d_joint[i] = f.d_state_joint + int64_t(b) * s.joint;  // carried: [dh, dr] of step t
+      if (f.d_joint) {
+        const T* d_output = f.d_joint + at.index(t, b) * s.joint;
+        for (int j = 0; j < s.joint; ++j) d_joint[i][j] += d_output[j];
+      }
+      step.backward(*f.timelines[b], *f.journals[b], t, *d_state[b - first], at.step(t, b), d_joint[i] + s.hidden,
                     f.d_state_weights + int64_t(b) * s.reads());
-      from[i] = at.interface(t, b), to[i] = d_joint;
     }
-    interface.multiply(n, from, to);
-    for (int i = 0; i < n; ++i) {
-      const int b = active[i];
-      lstm_backward(s.hidden, at.gates(t, b), at.cell(t, b), at.cell(t + 1, b), to[i],
-                    f.d_state_cell + int64_t(b) * s.hidden);
-      std::fill_n(to[i], s.joint(), T(0));
-      from[i] = at.gates(t, b);
-    }
-    recurrent.multiply(n, from, to);
+    control_backward<CellType>(f, packed, at, t, n, active, d_joint);
   }
   for (int b = first; b < last; ++b) {
     f.d_memory[b] = d_state[b - first]->memory.extracted();
@@ -204,20 +236,64 @@ void backward_group(SamBackward<T>& f, const Packed<T>& recurrent, const Packed<
   }
 }
 
+// x with zeros past the lengths, where its numbers are nobody's; null when there is nothing to hide.
 template <class T>
-void backward(SamBackward<T>& f, int threads) {
-  const SamShape& s = f.shape;
-  const Packed<T> recurrent(f.recurrent, 4 * s.hidden, s.joint(), s.joint(), 1);
-  const Packed<T> interface(f.interface_weight, s.interface(), s.hidden, s.hidden, 1);
-  for_each_group(s.batch, threads, [&](int first, int last, const std::atomic<bool>& stopped) {
-    if (s.k_links > 0)
-      backward_group<SdncStep<T>>(f, recurrent, interface, first, last, stopped);
-    else
-      backward_group<SamStep<T>>(f, recurrent, interface, first, last, stopped);
-  });
+Recycled<T> hidden_padding(const SequenceBackward<T>& f) {
+  const SequenceShape& s = f.shape;
+  if (std::all_of(f.lengths, f.lengths + s.batch, [&](int64_t length) { return length == s.steps; })) return nullptr;
+  Recycled<T> x = recycled_array<T>(size_t(s.steps) * s.batch * s.inputs);
+  for (int64_t t = 0; t < s.steps; ++t)
+    for (int b = 0; b < s.batch; ++b) {
+      const int64_t at = (t * s.batch + b) * s.inputs;
+      if (t < f.lengths[b])
+        std::copy_n(f.x + at, s.inputs, x.get() + at);
+      else
+        std::fill_n(x.get() + at, s.inputs, T(0));
+    }
+  return x;
+}
+
+template <class CellType, class T>
+void backward_cell(SequenceBackward<T>& f, int threads) {
+  const SequenceShape& s = f.shape;
+  auto run = [&](const auto& packed) {
+    for_each_group(s.batch, threads, [&](int first, int last, const std::atomic<bool>& stopped) {
+      if (s.k_links > 0)
+        backward_group<CellType, SdncStep<T>>(f, packed, first, last, stopped);
+      else
+        backward_group<CellType, SamStep<T>>(f, packed, first, last, stopped);
+    });
+  };
+  if constexpr (CellType::kControls) {
+    run(BackwardWeights<CellType, T>(s, f.weights));
+    if (f.gradients.w_ih == nullptr) return;
+    const Recycled<T> padded = hidden_padding(f);
+    CellType::gradients(f, padded ? padded.get() : f.x, threads);
+    const int64_t steps = s.steps * s.batch;
+    tall_product(f.tape.interface, s.interface, f.tape.joint + int64_t(s.batch) * s.joint, s.joint, steps, s.interface,
+                 s.hidden, f.gradients.w_interface, s.hidden, threads);
+    column_sums(f.tape.interface, s.interface, steps, s.interface, f.gradients.b_interface);
+  } else {
+    run(NoWeights{});
+  }
 }
 
 template <class T>
-constexpr SequenceKernels<T> kKernels{&forward<T>, &backward<T>, &row_product<T>, &tall_product<T>};
+void backward(SequenceBackward<T>& f, int threads) {
+  switch (f.shape.cell) {
+#define SPARSAM_BACKWARD(name, type, kept, blocks, state) \
+  case Cell::name: return backward_cell<type<T>>(f, threads);
+    SPARSAM_CELLS(SPARSAM_BACKWARD)
+#undef SPARSAM_BACKWARD
+  }
+}
+
+template <class T>
+T norm(const T* word, int32_t stride) {
+  return std::sqrt(dot(word, word, stride));
+}
+
+template <class T>
+constexpr SequenceKernels<T> kKernels{&forward<T>, &backward<T>, &row_product<T>, &tall_product<T>, &norm<T>};
 
 }  // namespace sparsam::SPARSAM_ISA

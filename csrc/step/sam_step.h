@@ -11,6 +11,7 @@
 #include "index/exact_search.h"
 #include "memory/link_gradients.h"
 #include "memory/row_gradients.h"
+#include "step/interface.h"
 #include "step/sequence.h"
 #include "support/simd.h"
 
@@ -54,22 +55,7 @@ class TouchedRows {
   int count_ = 0;
 };
 
-// Pointers into one step of an interface vector: q, a (head by head), beta, alpha, gamma, with links the modes, and with
-// usage the free gates.
-template <class T>
-struct InterfaceView {
-  InterfaceView(T* at, const SamShape& s)
-      : query(at),
-        write_word(at + s.read_width()),
-        strength(at + 2 * s.read_width()),
-        write_gate(strength + s.heads),
-        interpolation(write_gate + s.heads),
-        modes(interpolation + s.heads),
-        free_gates(modes + 3 * s.heads) {}
-  T *query, *write_word, *strength, *write_gate, *interpolation, *modes, *free_gates;
-};
-
-// Pointers into one step of a tape (`SamTape`), for one batch element.
+// Pointers into one step of a tape (`Tape`), for one batch element.
 template <class T>
 struct StepTape {
   T* interface;
@@ -103,8 +89,9 @@ struct StateGradients {
 template <class T>
 class SamStep {
  public:
-  explicit SamStep(const SamShape& shape)
+  explicit SamStep(const MemoryShape& shape)
       : s_(shape),
+        layout_(shape),
         stride_(padded_width<T>(shape.width)),
         touched_(shape.max_touched()),
         unused_(shape.heads),
@@ -122,7 +109,7 @@ class SamStep {
 
   // Steps 2 to 6 of SAM. The interface comes in before its activation and leaves after it; `read` (R, W) comes out.
   void forward(Timeline<T>& timeline, Journal<T>* journal, const StepTape<T>& tape, T* read) {
-    const InterfaceView<T> ask(tape.interface, s_);
+    const InterfaceView<T> ask(tape.interface, layout_);
     begin(timeline, journal, ask, tape);
     search(timeline, tape.read_rows, tape.scores);
     weigh(ask, tape.scores, tape.read_weights);
@@ -135,7 +122,7 @@ class SamStep {
   // `interface` as the gradient of its values before activation.
   void backward(Timeline<T>& timeline, Journal<T>& journal, int64_t step, StateGradients<T>& d_state,
                 const StepTape<T>& tape, const T* d_read, T* d_weights) {
-    const InterfaceView<T> ask(tape.interface, s_);
+    const InterfaceView<T> ask(tape.interface, layout_);
     begin_backward(ask, d_read);
     for (int h = 0; h < s_.heads; ++h) {
       const int at = h * s_.k;
@@ -143,10 +130,11 @@ class SamStep {
                                          tape.read_weights + at, tape.scores + at, d_weights + at);
       ask.strength[h] = before_softplus(ask.strength[h], d_strength);
     }
-    journal.undo_ring(timeline.ring, step);
+    journal.ring().undo(timeline.ring, step);
     timeline.ring.first(s_.heads, unused_.data());
     writes_backward(d_state.memory, ask, tape, d_weights, WholeRows<T>{}, [](int32_t) { return T(0); });
-    journal.undo_words(timeline.memory, step);
+    journal.words().undo(timeline.memory, step);
+    journal.note_undone(step);
     end_backward(ask);
   }
 
@@ -157,7 +145,7 @@ class SamStep {
     load_words(ask);
     timeline.ring.first(s_.heads, unused_.data());
     if (tape.unused) std::copy(unused_.begin(), unused_.end(), tape.unused);
-    if (journal) journal->begin_step(timeline.memory);
+    if (journal) journal->begin_step(timeline.parts);
     write(timeline.memory, journal, ask, tape, WholeRows<T>{});
   }
 
@@ -235,7 +223,7 @@ class SamStep {
     touched_.clear();
     auto note = [&](int32_t row, T weight) {
       if (!touched_.add(row, weight)) return;
-      if (journal) journal->save(memory, row);
+      if (journal) journal->words().save(memory, row);
       memory.mark_written(row);
     };
     for (int h = 0; h < s_.heads; ++h) {
@@ -253,6 +241,7 @@ class SamStep {
       add_scaled(memory.word(unused_[h]), fresh.weight(ask, h), add(h), stride_);
     }
     for (int i = 0; i < touched_.size(); ++i) {
+      memory.clear_padding(touched_.row(i));
       const T* word = memory.word(touched_.row(i));
       memory.norm(touched_.row(i)) = std::sqrt(dot(word, word, stride_));
     }
@@ -290,7 +279,7 @@ class SamStep {
     const int n = touched_.accessed(T(s_.delta), accessed_.data());
     for (int i = 0; i < n; ++i) {
       const int32_t before = ring.move_to_back(accessed_[i]);
-      if (journal) journal->moved(accessed_[i], before);
+      if (journal) journal->ring().moved(accessed_[i], before);
     }
   }
 
@@ -382,7 +371,8 @@ class SamStep {
     ask.interpolation[h] = d_gamma * gamma * (1 - gamma);
   }
 
-  const SamShape s_;
+  const MemoryShape s_;
+  const InterfaceLayout layout_;
   const int stride_;
   TouchedRows<T> touched_;
   std::vector<int32_t> unused_, accessed_;

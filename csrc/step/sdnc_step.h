@@ -31,7 +31,7 @@ struct FreeRows {
 template <class T>
 class SdncStep : public SamStep<T> {
  public:
-  explicit SdncStep(const SamShape& shape)
+  explicit SdncStep(const MemoryShape& shape)
       : SamStep<T>(shape),
         allocation_(shape),
         update_(shape.rows, shape.k_links, shape.max_writes()),
@@ -47,7 +47,7 @@ class SdncStep : public SamStep<T> {
   }
 
   void forward(Timeline<T>& timeline, Journal<T>* journal, const StepTape<T>& tape, T* read) {
-    const InterfaceView<T> ask(tape.interface, s_);
+    const InterfaceView<T> ask(tape.interface, this->layout_);
     if (s_.free_usage)
       begin_free(timeline, journal, ask, tape);
     else
@@ -58,8 +58,8 @@ class SdncStep : public SamStep<T> {
     this->search(timeline, tape.content_rows, tape.scores);
     this->weigh(ask, tape.scores, tape.content_weights);
     for (int h = 0; h < s_.heads; ++h) {
-      softmax(ask.modes + 3 * h);
-      mix(links, h, ask.modes + 3 * h, tape);
+      softmax(ask.read_modes + 3 * h);
+      mix(links, h, ask.read_modes + 3 * h, tape);
     }
     this->gather(timeline.memory, tape.read_rows, tape.read_weights, read);
     if (s_.free_usage)
@@ -71,14 +71,14 @@ class SdncStep : public SamStep<T> {
 
   void backward(Timeline<T>& timeline, Journal<T>& journal, int64_t step, StateGradients<T>& d_state,
                 const StepTape<T>& tape, const T* d_read, T* d_weights) {
-    const InterfaceView<T> ask(tape.interface, s_);
+    const InterfaceView<T> ask(tape.interface, this->layout_);
     Links<T>& links = *timeline.links;
     this->begin_backward(ask, d_read);
     for (int h = 0; h < s_.heads; ++h) {
       const int at = h * s_.k;
       this->gather_backward(timeline.memory, d_state.memory, h, tape.read_rows + at, tape.read_weights + at,
                             d_weights + at, d_kept_.data() + 1);
-      mix_backward(links, h, ask.modes + 3 * h, tape, d_state.links.get());
+      mix_backward(links, h, ask.read_modes + 3 * h, tape, d_state.links.get());
       const T d_strength =
           this->content_backward(timeline.memory, d_state.memory, h, ask.strength[h], tape.content_rows + at,
                                  tape.content_weights + at, tape.scores + at, d_content_.data());
@@ -93,12 +93,13 @@ class SdncStep : public SamStep<T> {
       allocation_.backward(*timeline.usage, ask.free_gates, tape.previous_rows, tape.previous_weights, unused_.data(),
                            d_weights);
     } else {
-      journal.undo_ring(timeline.ring, step);
+      journal.ring().undo(timeline.ring, step);
       timeline.ring.first(s_.heads, unused_.data());
       written_backward(links, *journal.links(), step, d_state, ask, tape, d_weights, WholeRows<T>{});
     }
     for (int i = 0; i < s_.reads(); ++i) d_weights[i] += d_previous_[i];
-    journal.undo_words(timeline.memory, step);
+    journal.words().undo(timeline.memory, step);
+    journal.note_undone(step);
     this->end_backward(ask);
   }
 
@@ -111,7 +112,7 @@ class SdncStep : public SamStep<T> {
   void begin_free(Timeline<T>& timeline, Journal<T>* journal, const InterfaceView<T>& ask, const StepTape<T>& tape) {
     this->activate(ask);
     this->load_words(ask);
-    if (journal) journal->begin_step(timeline.memory);
+    if (journal) journal->begin_step(timeline.parts);
     allocation_.allocate(*timeline.usage, journal ? journal->usage() : nullptr, ask.free_gates, tape.previous_rows,
                          tape.previous_weights, unused_.data(), tape.room);
     std::copy(unused_.begin(), unused_.end(), tape.unused);

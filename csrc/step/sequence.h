@@ -7,92 +7,118 @@
 #include <vector>
 
 #include "memory/journal.h"
+#include "memory/link_gradients.h"
+#include "memory/row_gradients.h"
 #include "memory/timeline.h"
+#include "step/interface.h"
 
 namespace sparsam {
 
-enum class Similarity : int32_t { kCosine, kEuclidean, kDot };
-constexpr double kCosineEpsilon = 1e-6;
+// The controllers' cells. A new one is a file in cells/ and a line here: its name, its class, the numbers that it keeps
+// per hidden unit and step, the blocks of H rows that its weights have, and whether it has a state beside h.
+#define SPARSAM_CELLS(X)            \
+  X(none, NoCell, 0, 0, false)      \
+  X(lstm, LstmCell, 4, 4, true)     \
+  X(gru, GruCell, 4, 3, false)
 
-// Letters of the paper: T steps, B batch, H hidden, N rows, W width, R heads, K reads per head, K_L links per row.
-struct SamShape {
+#define SPARSAM_CELL_NAME(name, type, kept, blocks, state) name,
+enum class Cell : int32_t { SPARSAM_CELLS(SPARSAM_CELL_NAME) };
+#undef SPARSAM_CELL_NAME
+
+struct CellTraits {
+  const char* name;
+  int32_t kept, blocks;
+  bool has_state;
+};
+inline const CellTraits& traits(Cell cell) {
+#define SPARSAM_CELL_TRAITS(name, type, kept, blocks, state) {#name, kept, blocks, state},
+  static constexpr CellTraits kTraits[] = {SPARSAM_CELLS(SPARSAM_CELL_TRAITS)};
+#undef SPARSAM_CELL_TRAITS
+  return kTraits[int32_t(cell)];
+}
+
+// Letters of the paper: T steps, B batch, I inputs, H hidden, F numbers of an interface vector, G blocks of a cell.
+struct SequenceShape : MemoryShape {
+  SequenceShape(const MemoryShape& memory, Cell cell, int64_t steps, int32_t batch, int32_t inputs, int32_t hidden)
+      : MemoryShape(memory),
+        cell(cell),
+        steps(steps),
+        batch(batch),
+        inputs(inputs),
+        hidden(hidden),
+        gates(hidden * traits(cell).kept),
+        joint(hidden + read_width()),
+        interface(InterfaceLayout(memory).size) {}
+  Cell cell;
   int64_t steps;
-  int32_t batch, hidden, rows, width, heads, k;
-  Similarity similarity;
-  double delta;
-  int32_t k_links = 0;  // 0 for SAM, which has no links
-  bool link_gradients = false;
-  bool free_usage = false;  // rows to write anew by usage with free gates, not by the ring
-  std::shared_ptr<const IndexSettings> index = nullptr;  // null: exact search
+  int32_t batch, inputs, hidden;  // without a controller, I is F and H is 0
+  int32_t gates;                  // what a cell keeps of a step
+  int32_t joint;                  // [h_t, r_t]
+  int32_t interface;              // F
+};
 
-  int32_t reads() const { return heads * k; }
-  int32_t read_width() const { return heads * width; }
-  int32_t joint() const { return hidden + read_width(); }                  // [h_t, r_t]
-  // q, a, beta, alpha, gamma, with links the read modes, with usage the free gates
-  int32_t interface() const { return 2 * read_width() + (k_links > 0 ? 6 : 3) * heads + (free_usage ? heads : 0); }
-  int32_t max_writes() const { return heads * (k + 1); }
-  int32_t max_touched() const { return heads * (2 * k + 1); }
-  int32_t max_moves() const { return free_usage ? 0 : max_touched(); }    // of the ring
-  int32_t max_changes() const { return free_usage ? max_touched() : 0; }  // of usage: rows freed, then rows written
+// Parameters of a controller as torch.nn has them; null without one.
+template <class T>
+struct Weights {
+  const T* w_ih = nullptr;  // (G H, I+RW), rows ih_stride apart: of [x_t, r_{t-1}]
+  int64_t ih_stride = 0;
+  const T* w_hh = nullptr;  // (G H, H), rows hh_stride apart
+  int64_t hh_stride = 0;
+  const T *b_ih = nullptr, *b_hh = nullptr;  // (G H)
+  const T* w_interface = nullptr;            // (F, H)
+  const T* b_interface = nullptr;            // (F)
 };
 
 // What the forward pass keeps, time first. Index 0 along T+1 is the incoming state.
 template <class T>
-struct SamTape {
-  T* gates;               // (T, B, 4H): input part and biases come in, activated i, f, g, o go out
-  T* cells;               // (T+1, B, H)
-  T* joint;               // (T+1, B, H+RW): [h, r]
-  T* interface;           // (T, B, F): activated
-  int32_t* read_rows;     // (T+1, B, R, K), -1 for none
-  T* read_weights;        // (T+1, B, R, K)
-  T* scores;              // (T, B, R, K): similarities of the rows found by content, which SAM reads
-  int32_t* unused;        // (T, B, R): the rows erased; null when nobody asks and the ring can tell
-  int32_t* content_rows;  // (T, B, R, K): with links, the rows found by content and c_h there; else null
-  T* content_weights;
-  T* room;                // (T, B, R): with usage, 1 - u of the rows erased; else null
+struct Tape {
+  T* gates = nullptr;           // (T, B, gates): what the cell keeps
+  T* cells = nullptr;           // (T+1, B, H): c_t; null for a cell without
+  T* joint = nullptr;           // (T+1, B, H+RW): [h, r]
+  T* interface = nullptr;       // (T, B, F): activated
+  int32_t* read_rows = nullptr;  // (T+1, B, R, K), -1 for none
+  T* read_weights = nullptr;    // (T+1, B, R, K)
+  T* scores = nullptr;          // (T, B, R, K): similarities of the rows found by content, which SAM reads
+  int32_t* unused = nullptr;    // (T, B, R): the rows erased; null when nobody asks and the ring can tell
+  int32_t* content_rows = nullptr;  // (T, B, R, K): with links, the rows found by content and c_h there; else null
+  T* content_weights = nullptr;
+  T* room = nullptr;            // (T, B, R): with usage, 1 - u of the rows erased; else null
 };
 
 template <class T>
-struct SamForward {
-  SamShape shape;
-  const T* recurrent;         // (4H, H+RW): weights of [h_{t-1}, r_{t-1}]
-  const T* interface_weight;  // (F, H)
-  const T* interface_bias;    // (F)
-  const int64_t* lengths;     // (B)
-  SamTape<T> tape;
+struct SequenceForward {
+  SequenceShape shape;
+  Weights<T> weights;
+  const T* x;              // (T, B, I); null when the gates hold its part already
+  const int64_t* lengths;  // (B)
+  Tape<T> tape;
+  T* joint;  // (T, B, H+RW): a copy of [h_t, r_t] for the caller, zero past the lengths; may be null
   std::vector<Timeline<T>*> timelines;  // one per batch element, current
   std::vector<Journal<T>*> journals;    // likewise, null where nothing is recorded
   std::function<void()> check;          // called now and then between steps; ends the sequence by throwing
 };
 
-// A gradient with respect to the memory of one batch element: rows and their words.
+// Gradients of the parameters and of x; a null pointer for what is not asked for.
 template <class T>
-struct RowGradients {
-  std::vector<int32_t> rows;
-  std::vector<T> words;  // (rows, W)
-};
-
-// A gradient with respect to the links of one batch element: entries of the rows that `Links` names.
-template <class T>
-struct LinkEntries {
-  std::vector<int64_t> ids;
-  std::vector<int32_t> columns;
-  std::vector<T> values;
+struct ParameterGradients {
+  T *w_ih = nullptr, *w_hh = nullptr, *b_ih = nullptr, *b_hh = nullptr, *w_interface = nullptr, *b_interface = nullptr;
+  T* x = nullptr;  // (T, B, I)
 };
 
 template <class T>
-struct SamBackward {
-  SamShape shape;
-  const T* recurrent;
-  const T* interface_weight;
+struct SequenceBackward {
+  SequenceShape shape;
+  Weights<T> weights;
+  const T* x;
   const int64_t* lengths;
-  SamTape<T> tape;       // gates and interface are overwritten by the gradients before their activation
-  const T* d_joint;      // (T, B, H+RW), from the output layer
-  T* d_state_joint;      // (B, H+RW): of the final state in, of the incoming state out; likewise the next two
-  T* d_state_cell;       // (B, H)
-  T* d_state_weights;    // (B, R, K)
+  Tape<T> tape;        // gates and interface are overwritten by the gradients before their activation
+  const T* d_joint;    // (T, B, H+RW), null for zero; what stands past the lengths is not looked at
+  T* d_state_joint;    // (B, H+RW): of the final state in, of the incoming state out; likewise the next two
+  T* d_state_cell;     // (B, H), null for a cell without
+  T* d_state_weights;  // (B, R, K)
   std::vector<RowGradients<T>> d_memory;  // (B): of the final memory in, of the starting memory out
   std::vector<LinkEntries<T>> d_links;    // (B): likewise of the links, where they are differentiated
+  ParameterGradients<T> gradients;
   std::vector<Timeline<T>*> timelines;
   std::vector<Journal<T>*> journals;
   std::function<void()> check;
@@ -101,14 +127,16 @@ struct SamBackward {
 // One instruction set's code. Both run batch elements in groups, shared out over `threads`.
 template <class T>
 struct SequenceKernels {
-  void (*forward)(const SamForward<T>&, int threads);
-  void (*backward)(SamBackward<T>&, int threads);
+  void (*forward)(const SequenceForward<T>&, int threads);
+  void (*backward)(SequenceBackward<T>&, int threads);
   // C (rows x columns) = A B + bias; element (k, n) of B is b[k * row_stride + n * column_stride] (row_product.h).
-  void (*row_product)(const T* a, int64_t a_stride, const T* b, int row_stride, int column_stride, const T* bias,
-                      int64_t rows, int depth, int columns, T* c, int threads);
-  // C (m x n) = A^T B over `depth` rows of A and B with the given strides (tall_product.h).
+  void (*row_product)(const T* a, int64_t a_stride, const T* b, int64_t row_stride, int64_t column_stride,
+                      const T* bias, int64_t rows, int depth, int columns, T* c, int threads);
+  // C (m x n, rows c_stride apart) = A^T B over `depth` rows of A and B with the given strides (tall_product.h).
   void (*tall_product)(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t depth, int m, int n, T* c,
-                       int threads);
+                       int64_t c_stride, int threads);
+  // |word| as the steps compute it.
+  T (*norm)(const T* word, int32_t stride);
 };
 
 // The set named by SPARSAM_ISA ("baseline", "avx2", "avx512") or else the best that this processor has.

@@ -16,24 +16,39 @@ constexpr int kMaxPanel = SPARSAM_VECTOR_BYTES == 64 ? 6 : 3;        // vectors 
 template <class T>
 class Packed {
  public:
-  // Element (k, n) of B is source[k * row_stride + n * column_stride].
-  Packed(const T* source, int depth, int columns, int row_stride, int column_stride)
+  // To be filled by `put`, block by block.
+  Packed(int depth, int columns)
       : depth_(depth),
         columns_(columns),
         vectors_((columns + kLanes<T> - 1) / kLanes<T>),
         panels_((vectors_ + kMaxPanel - 1) / kMaxPanel),
         data_(recycled_array<T>(size_t(depth) * vectors_ * kLanes<T>)) {
+    const int last = panels_ - 1;
+    if (last < 0) return;
+    const int width = (begin(last + 1) - begin(last)) * kLanes<T>, real = columns - begin(last) * kLanes<T>;
+    if (real < width)
+      for (int k = 0; k < depth; ++k) std::memset(panel(last) + size_t(k) * width + real, 0, sizeof(T) * (width - real));
+  }
+  // Element (k, n) of B is source[k * row_stride + n * column_stride].
+  Packed(const T* source, int depth, int columns, int64_t row_stride, int64_t column_stride) : Packed(depth, columns) {
+    put(0, 0, source, depth, columns, row_stride, column_stride);
+  }
+
+  int depth() const { return depth_; }
+  int columns() const { return columns_; }
+
+  // A block of B from row `top` and column `left` on: element (k, n) is source[k * row_stride + n * column_stride].
+  void put(int top, int left, const T* source, int depth, int columns, int64_t row_stride, int64_t column_stride) {
     for (int p = 0; p < panels_; ++p) {
       const int first = begin(p) * kLanes<T>, width = (begin(p + 1) - begin(p)) * kLanes<T>;
-      T* out = data_.get() + size_t(first) * depth;
-      const int real = std::min(width, columns - first);
-      if (column_stride == 1) {
-        for (int k = 0; k < depth; ++k) std::memcpy(out + k * width, source + k * row_stride + first, sizeof(T) * real);
-      } else {
-        pack_transposed(source + size_t(first) * column_stride, real, row_stride, column_stride, out, width);
-      }
-      if (real < width)
-        for (int k = 0; k < depth; ++k) std::memset(out + k * width + real, 0, sizeof(T) * (width - real));
+      const int from = std::max(first, left), to = std::min(first + width, left + columns);
+      if (from >= to) continue;
+      T* out = panel(p) + size_t(top) * width + (from - first);
+      const T* in = source + (from - left) * column_stride;
+      if (column_stride == 1)
+        for (int k = 0; k < depth; ++k) std::memcpy(out + size_t(k) * width, in + k * row_stride, sizeof(T) * (to - from));
+      else
+        put_transposed(in, depth, to - from, row_stride, column_stride, out, width);
     }
   }
 
@@ -50,23 +65,25 @@ class Packed {
 
  private:
   // out[k * width + n] = source[k * row_stride + n * column_stride], in square tiles where numbers are neighbours in k.
-  void pack_transposed(const T* source, int columns, int row_stride, int column_stride, T* out, int width) const {
+  static void put_transposed(const T* source, int depth, int columns, int64_t row_stride, int64_t column_stride, T* out,
+                             int width) {
     constexpr int L = kLanes<T>;
-    const int whole_n = row_stride == 1 ? columns / L * L : 0, whole_k = depth_ / L * L;
+    const int whole_n = row_stride == 1 ? columns / L * L : 0, whole_k = depth / L * L;
     for (int n = 0; n < whole_n; n += L)
       for (int k = 0; k < whole_k; k += L) {
         Vec<T> tile[L];
 #pragma GCC unroll 16
-        for (int i = 0; i < L; ++i) tile[i] = load(source + size_t(n + i) * column_stride + k);
+        for (int i = 0; i < L; ++i) tile[i] = load(source + (n + i) * column_stride + k);
         transpose<T>(tile);
 #pragma GCC unroll 16
-        for (int i = 0; i < L; ++i) store<T>(out + (k + i) * width + n, tile[i]);
+        for (int i = 0; i < L; ++i) store<T>(out + size_t(k + i) * width + n, tile[i]);
       }
     for (int n = 0; n < columns; ++n)
-      for (int k = n < whole_n ? whole_k : 0; k < depth_; ++k)
-        out[k * width + n] = source[k * row_stride + size_t(n) * column_stride];
+      for (int k = n < whole_n ? whole_k : 0; k < depth; ++k)
+        out[size_t(k) * width + n] = source[k * row_stride + n * column_stride];
   }
 
+  T* panel(int p) { return data_.get() + size_t(begin(p)) * kLanes<T> * depth_; }
   int begin(int panel) const { return int(int64_t(vectors_) * panel / panels_); }
 
   void dispatch_rows(int rows, int width, const T* panel, const T* const* a, T* const* c, int first, int real) const {

@@ -2,8 +2,12 @@
 // in: a second pool would fight its spinning workers for the cores.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <exception>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace sparsam {
 
@@ -12,5 +16,21 @@ bool use_openmp_runtime(const std::string& path);
 
 // Call task(0) ... task(threads - 1), each once, and return when all are done. The first exception is thrown again.
 void run_parallel(int threads, const std::function<void(int)>& task);
+
+// Calls work(begin, end) on even parts of [0, n), one per thread; the exception of the earliest part is thrown again.
+template <class Work>
+void parallel_parts(int32_t n, int threads, const Work& work) {
+  const int parts = std::max(1, std::min<int>(threads, n));
+  std::vector<std::exception_ptr> errors(static_cast<size_t>(parts));
+  run_parallel(parts, [&](int i) {
+    try {
+      work(static_cast<int32_t>(int64_t{n} * i / parts), static_cast<int32_t>(int64_t{n} * (i + 1) / parts));
+    } catch (...) {
+      errors[static_cast<size_t>(i)] = std::current_exception();
+    }
+  });
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+}
 
 }  // namespace sparsam

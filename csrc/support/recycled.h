@@ -14,7 +14,7 @@ namespace sparsam {
 // Blocks by their size, up to a total that a process does not miss.
 class BlockPool {
  public:
-  static constexpr size_t kMostBytes = size_t(64) << 20;
+  static constexpr size_t kMostBytes = size_t(128) << 20;
 
   // A block of at least `bytes` and at most twice that, null when there is none.
   void* take(size_t bytes, size_t* got) {
@@ -27,16 +27,22 @@ class BlockPool {
     blocks_.erase(at);
     return block;
   }
-  // False when the pool is full and the caller has to free the block.
-  bool give(void* block, size_t bytes, size_t cost) {
+  // False when the block is too large to keep and the caller has to free it.
+  bool give(void* block, size_t bytes) {
+    if (bytes > kMostBytes / 2) return false;
     const std::lock_guard<std::mutex> hold(lock_);
-    if (total_ + cost > kMostBytes) return false;
-    total_ += cost;
+    if (total_ + bytes > kMostBytes) clear();  // sizes have moved on
+    total_ += bytes;
     blocks_.emplace(bytes, block);
     return true;
   }
 
  private:
+  void clear() {
+    for (const auto& [bytes, block] : blocks_) std::free(block);
+    blocks_.clear();
+    total_ = 0;
+  }
   std::mutex lock_;
   std::multimap<size_t, void*> blocks_;
   size_t total_ = 0;
@@ -46,7 +52,7 @@ class BlockPool {
 struct GiveBack {
   size_t bytes = 0;
   void operator()(void* p) const {
-    if (!pool().give(p, bytes, bytes)) std::free(p);
+    if (!pool().give(p, bytes)) std::free(p);
   }
   static BlockPool& pool() {
     static BlockPool* pool = new BlockPool;  // lives for ever: threads may outlast static destructors

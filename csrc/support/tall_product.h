@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "support/aligned.h"
 #include "support/parallel.h"
@@ -50,16 +51,16 @@ void tile_rows(int rows, const T* a, int64_t a_stride, const T* b, int depth, T*
   }
 }
 
-// C (M x N, contiguous) = A^T B. The rows of C are shared out over threads.
+// C (M x N, rows c_stride apart) = A^T B. The rows of C are shared out over threads.
 template <class T>
 void tall_product(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t depth, int m, int n, T* c,
-                  int threads) {
+                  int64_t c_stride, int threads) {
   constexpr int L = kLanes<T>;
   const int vectors = (n + L - 1) / L, panels = (vectors + kMaxPanel - 1) / kMaxPanel;
   const int blocks = (m + kMaxRows - 1) / kMaxRows, parts = std::min(threads, blocks);
   run_parallel(parts, [&](int part) {
     const int first = blocks * part / parts * kMaxRows, last = std::min(m, blocks * (part + 1) / parts * kMaxRows);
-    std::fill(c + int64_t(first) * n, c + int64_t(last) * n, T(0));
+    for (int row = first; row < last; ++row) std::fill_n(c + row * c_stride, n, T(0));
     const Aligned<T> packed = aligned_array<T>(size_t(kDepthBlock) * kMaxPanel * L);
     for (int64_t k = 0; k < depth; k += kDepthBlock) {
       const int deep = int(std::min<int64_t>(kDepthBlock, depth - k));
@@ -74,19 +75,32 @@ void tall_product(const T* a, int64_t a_stride, const T* b, int64_t b_stride, in
         for (int row = first; row < last; row += kMaxRows) {
           const int rows = std::min(kMaxRows, last - row);
           const T* at = a + k * a_stride + row;
-          T* to = c + int64_t(row) * n + from * L;
+          T* to = c + row * c_stride + from * L;
           switch (width) {
-            case 1: tile_rows<T, 1>(rows, at, a_stride, packed.get(), deep, to, n, columns); break;
-            case 2: tile_rows<T, 2>(rows, at, a_stride, packed.get(), deep, to, n, columns); break;
-            case 3: tile_rows<T, 3>(rows, at, a_stride, packed.get(), deep, to, n, columns); break;
-            case 4: tile_rows<T, 4>(rows, at, a_stride, packed.get(), deep, to, n, columns); break;
-            case 5: tile_rows<T, 5>(rows, at, a_stride, packed.get(), deep, to, n, columns); break;
-            default: tile_rows<T, 6>(rows, at, a_stride, packed.get(), deep, to, n, columns); break;
+            case 1: tile_rows<T, 1>(rows, at, a_stride, packed.get(), deep, to, c_stride, columns); break;
+            case 2: tile_rows<T, 2>(rows, at, a_stride, packed.get(), deep, to, c_stride, columns); break;
+            case 3: tile_rows<T, 3>(rows, at, a_stride, packed.get(), deep, to, c_stride, columns); break;
+            case 4: tile_rows<T, 4>(rows, at, a_stride, packed.get(), deep, to, c_stride, columns); break;
+            case 5: tile_rows<T, 5>(rows, at, a_stride, packed.get(), deep, to, c_stride, columns); break;
+            default: tile_rows<T, 6>(rows, at, a_stride, packed.get(), deep, to, c_stride, columns); break;
           }
         }
       }
     }
   });
+}
+
+// The sums of the columns of A (depth x m), in the order in which `tall_product` would multiply them by 1.
+template <class T>
+void column_sums(const T* a, int64_t a_stride, int64_t depth, int m, T* out) {
+  std::fill_n(out, m, T(0));
+  std::vector<T> some(m);
+  for (int64_t k = 0; k < depth; k += kDepthBlock) {
+    std::fill(some.begin(), some.end(), T(0));
+    for (int64_t i = k; i < std::min(depth, k + kDepthBlock); ++i)
+      for (int j = 0; j < m; ++j) some[j] += a[i * a_stride + j];
+    for (int j = 0; j < m; ++j) out[j] += some[j];
+  }
 }
 
 }  // namespace sparsam::SPARSAM_ISA

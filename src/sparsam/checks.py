@@ -104,3 +104,52 @@ def reset_mask(mask: Any, batch: int, device: torch.device) -> Tensor:
     if mask.shape != (batch,):
         raise ValueError(f"mask: expected shape (B,) = ({batch},), got {tuple(mask.shape)}")
     return mask
+
+
+def element(name: str, b: Any, batch: int) -> int:
+    """Return `b` when it names a batch element."""
+    if isinstance(b, bool) or not isinstance(b, int):
+        raise TypeError(f"{name}: expected a batch element in 0..{batch - 1}, got {type(b).__name__} {b!r}")
+    if not 0 <= b < batch:
+        raise ValueError(f"{name}: expected a batch element in 0..{batch - 1}, got {b}")
+    return b
+
+
+def batch_index(index: Any, batch: int) -> Tensor:
+    """Return batch elements named by an int, a slice, a list, a tensor of indices or a mask (B,) as an int64 tensor."""
+    if isinstance(index, int) and not isinstance(index, bool):
+        if not -batch <= index < batch:
+            raise IndexError(f"index: expected a batch element in {-batch}..{batch - 1}, got {index}")
+        return torch.tensor([index % batch])
+    if isinstance(index, slice):
+        return torch.arange(batch)[index]
+    at = torch.as_tensor(index).cpu()
+    if at.dtype == torch.bool:
+        if at.shape != (batch,):
+            raise ValueError(f"index: expected a mask of shape (B,) = ({batch},), got {tuple(at.shape)}")
+        return at.nonzero().squeeze(-1)
+    if at.is_floating_point() or at.is_complex():
+        raise TypeError(f"index: expected integers or a mask, got dtype {at.dtype}")
+    if at.dim() != 1:
+        raise ValueError(f"index: expected one dimension, got shape {tuple(at.shape)}")
+    if at.numel() and not bool(((at >= -batch) & (at < batch)).all()):
+        raise IndexError(f"index: expected batch elements in {-batch}..{batch - 1}, got {at.tolist()}")
+    return at.to(torch.int64) % batch
+
+
+def boolean(name: str, value: Any) -> bool:
+    """Return `value` when it is True or False; a word such as "False" is neither."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}: expected True or False, got {type(value).__name__} {value!r}")
+    return value
+
+
+def reset_flags(resets: Any, steps: int, batch: int, batch_first: bool) -> Tensor:
+    """Return the flags of elements that start anew before a step as a bool CPU tensor (T, B)."""
+    resets = torch.as_tensor(resets)
+    if resets.dtype != torch.bool:
+        raise TypeError(f"resets: expected a bool tensor, got dtype {resets.dtype}")
+    shape, layout = ((batch, steps), "(B, T)") if batch_first else ((steps, batch), "(T, B)")
+    if resets.shape != shape:
+        raise ValueError(f"resets: expected shape {layout} = {shape}, got {tuple(resets.shape)}")
+    return (resets.mT if batch_first else resets).cpu()

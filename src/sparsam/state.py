@@ -5,24 +5,39 @@ Letters used throughout (paper, letter, word in the code):
     N words in memory (`memory_size`), W word width (`word_size`), R access heads (`num_heads`),
     K words read per head (`k`), K_L links kept per row (`k_links`).
 
-A state is a value: its methods return new states and leave the old one usable. Models define their own states as
-dataclasses of batch-first fields; a field is a tensor or a store (a memory with its own `detach`, `clone`, `to`,
-`blend`), and `start` is the state that `reset` returns to.
+A state is a value: its methods return new states and leave the old one usable. Memories define their own states as
+dataclasses of batch-first fields. A field is a tensor, a store (a memory or links, see `Store`), or whatever a user's
+own controller carries; `start` is the state that `reset` returns to.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from sparsam import checks
 
 Self = TypeVar("Self", bound="State")
+
+
+class Store(Protocol):
+    """A field of a state that is no tensor: the memory or the links of one engine, of a whole batch."""
+
+    engine: str  # the engine that it belongs to
+
+    def detach(self) -> Any: ...
+    def clone(self) -> Any: ...
+    def to(self, *args: Any, **kwargs: Any) -> Any: ...
+    def blend(self, mask: Tensor, other: Any) -> Any: ...
+    def select(self, index: Tensor) -> Any: ...
+    @classmethod
+    def cat(cls, stores: Sequence[Any]) -> Any: ...
 
 
 def converted(value: Any, *args: Any, **kwargs: Any) -> Any:
@@ -37,33 +52,72 @@ def blended(mask: Tensor, where_true: Any, where_false: Any) -> Any:
     """Per batch element, the first value where `mask` (B,) holds and the second elsewhere."""
     if isinstance(where_false, Tensor):
         return torch.where(mask.view(-1, *[1] * (where_false.dim() - 1)), where_true, where_false)
-    return where_false.blend(mask, where_true)
+    if hasattr(where_false, "blend"):
+        return where_false.blend(mask, where_true)
+    return pytree.tree_map(lambda a, b: blended(mask, a, b), where_true, where_false)
 
 
-@dataclass(frozen=True, eq=False)
+def taken(value: Any, index: Tensor) -> Any:
+    """The batch elements that `index` names, in its order."""
+    if isinstance(value, Tensor):
+        if value.stride(0) == 0 and value.dim() > 1:  # all elements are one: nothing is copied
+            return value[:1].expand(index.numel(), *value.shape[1:])
+        return value.index_select(0, index.to(value.device))
+    if hasattr(value, "select"):
+        return value.select(index)
+    return pytree.tree_map(lambda part: taken(part, index), value)
+
+
+def joined(values: Sequence[Any]) -> Any:
+    """Values of several batches as those of one."""
+    first = values[0]
+    if isinstance(first, Tensor):
+        one = all(v.stride() == first.stride() and v.data_ptr() == first.data_ptr() for v in values)
+        if one and first.stride(0) == 0 and first.dim() > 1 and not first.requires_grad:
+            return first[:1].expand(sum(v.shape[0] for v in values), *first.shape[1:])
+        return torch.cat(list(values))
+    if hasattr(first, "cat"):
+        return type(first).cat(values)
+    return pytree.tree_map(lambda *parts: joined(parts), *values)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class State:
-    """Base of all states: `detach`, `clone`, `to`, `reset` and `memory_rows`."""
+    """Base of all states."""
 
-    hidden: Tensor  # h (B, H)
-    cell: Tensor  # c (B, H)
+    hidden: Tensor | None  # h (B, H) of an LSTM or GRU, (B, layers, H) with several layers; None for other controllers
+    cell: Tensor | None  # c of an LSTM, likewise
+    controller: Any = field(default=None, kw_only=True)  # what a user's own controller carries
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         torch.serialization.add_safe_globals([cls])  # torch.load reads states with its default weights_only=True
 
     def values(self) -> Iterator[tuple[str, Any]]:
-        """The named fields, `start` left out."""
-        for field in dataclasses.fields(self):
-            if field.name != "start":
-                yield field.name, getattr(self, field.name)
+        """The named fields that are there, `start` left out."""
+        for entry in dataclasses.fields(self):
+            value = getattr(self, entry.name)
+            if entry.name != "start" and value is not None:
+                yield entry.name, value
 
     def map(self: Self, change: Callable[[Any], Any]) -> Self:
-        """A state with `change` applied to every field."""
-        return dataclasses.replace(self, **{name: change(value) for name, value in self.values()})
+        """A state with `change` applied to every tensor and store."""
+        changed = {}
+        for name, value in self.values():
+            single = isinstance(value, Tensor) or name != "controller"
+            changed[name] = change(value) if single else pytree.tree_map(change, value)
+        return dataclasses.replace(self, **changed)
+
+    def _with_start(self: Self, changed: Self, change: Callable[[Self], Self]) -> Self:
+        start = getattr(self, "start", None)
+        return changed if start is None else dataclasses.replace(changed, start=change(start))  # type: ignore[call-arg]
 
     @property
     def batch_size(self) -> int:
-        return self.hidden.shape[0]
+        for _, value in self.values():
+            if isinstance(value, Tensor):
+                return value.shape[0]
+        raise ValueError(f"{type(self).__name__}: expected a field that is a tensor, got none")
 
     @property
     def origin(self: Self) -> Self:
@@ -72,39 +126,104 @@ class State:
 
     def detach(self: Self) -> Self:
         """The same values, cut from the autograd graph (truncated BPTT)."""
-        return self.map(lambda value: value.detach())
+        return self._with_start(self.map(lambda value: value.detach()), lambda start: start.detach())
 
     def clone(self: Self) -> Self:
         """A state that shares no storage with this one."""
         return self.map(lambda value: value.clone())
 
-    def to(self: Self, *args: Any, **kwargs: Any) -> Self:
-        """The state on another device or in another floating-point type."""
-        moved = self.map(lambda value: converted(value, *args, **kwargs))
-        start = getattr(self, "start", None)
-        return moved if start is None else dataclasses.replace(moved, start=start.to(*args, **kwargs))  # type: ignore[call-arg]
+    def to(self: Self, *args: Any, engine: str | None = None, **kwargs: Any) -> Self:
+        """The state on another device, in another floating-point type, or as another engine holds it.
+
+        `state.to(engine="reference")` and the like convert exactly; what a gradient flows through still does.
+        """
+        if engine is not None:
+            from sparsam.engines import convert
+
+            return convert(self.to(*args, **kwargs) if args or kwargs else self, engine)  # type: ignore[return-value]
+        return self._with_start(
+            self.map(lambda value: converted(value, *args, **kwargs)), lambda start: start.to(*args, **kwargs)
+        )
 
     def blend(self: Self, mask: Tensor, other: Self) -> Self:
         """Per batch element, `other` where the mask holds and this state elsewhere."""
         theirs = dict(other.values())
         changed = {name: blended(mask, theirs[name], value) for name, value in self.values()}
-        return dataclasses.replace(self, **changed)
+        mixed = dataclasses.replace(self, **changed)
+        ours, start = getattr(self, "start", None), getattr(other, "start", None)
+        if start is None or start is ours or ours is None:
+            return mixed
+        return dataclasses.replace(mixed, start=ours.blend(mask, start))  # type: ignore[call-arg]
 
     def reset(self: Self, mask: Tensor) -> Self:
         """The batch elements where `mask` (B,) holds start anew, the others go on."""
-        mask = checks.reset_mask(mask, self.batch_size, self.hidden.device)
-        return self.blend(mask, self.origin)
+        device = next(value.device for _, value in self.values() if isinstance(value, Tensor))
+        return self.blend(checks.reset_mask(mask, self.batch_size, device), self.origin)
+
+    def __getitem__(self: Self, index: Any) -> Self:
+        """Some batch elements: an int (a batch of one), a slice, a list, a tensor of indices or a mask (B,)."""
+        at = checks.batch_index(index, self.batch_size)
+        return self._with_start(self.map(lambda value: taken(value, at)), lambda start: start[at])
+
+    def __len__(self) -> int:
+        return self.batch_size
+
+    def __iter__(self: Self) -> Iterator[Self]:
+        return (self[b] for b in range(self.batch_size))
+
+    def expand(self: Self, n: int) -> Self:
+        """`n` copies of every batch element, side by side: beam search, several continuations of one past."""
+        checks.positive_int("n", n)
+        return self[torch.arange(self.batch_size).repeat_interleave(n)]
 
     def memory_rows(self, b: int) -> tuple[Tensor, Tensor]:
         """Rows (ascending) and words of batch element `b` that differ from the initial memory."""
-        if not 0 <= b < self.batch_size:
-            raise ValueError(f"b: expected a batch element in 0..{self.batch_size - 1}, got {b}")
+        checks.element("b", b, self.batch_size)
         memory = getattr(self, "memory", None)
         if memory is None:
             raise ValueError(f"{type(self).__name__} has no memory")
         if not isinstance(memory, Tensor):
             return memory.changed_rows(b)
         return changed_rows(memory[b], self.origin.memory[b])  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        """One line: the fields and what they are, not their numbers."""
+        return f"{type(self).__name__}({', '.join(f'{name}: {described(value)}' for name, value in self.values())})"
+
+
+def described(value: Any) -> str:
+    """A tensor by its shape and type, a store by its own words."""
+    if isinstance(value, Tensor):
+        return f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')} {value.device}"
+    if hasattr(value, "describe"):
+        return value.describe()
+    leaves = [described(leaf) for leaf in pytree.tree_leaves(value)]
+    return f"({', '.join(leaves)})"
+
+
+def cat(states: Sequence[Self]) -> Self:
+    """States of several batches as the state of one batch, in their order."""
+    states = list(states)
+    if not states:
+        raise ValueError("states: expected at least one state, got none")
+    kinds = {type(state) for state in states}
+    if len(kinds) > 1 or not isinstance(states[0], State):
+        raise TypeError(f"states: expected states of one kind, got {', '.join(sorted(k.__name__ for k in kinds))}")
+    fields = [dict(state.values()) for state in states]
+    if any(set(other) != set(fields[0]) for other in fields):
+        raise ValueError("states: expected the same fields in each, got states of different controllers or engines")
+    for name, value in fields[0].items():
+        if any(type(other[name]) is not type(value) for other in fields):
+            raise ValueError(f"states: expected {name} of one engine in each; convert them with state.to(engine=...)")
+    for name, value in fields[0].items():
+        shapes = {tuple(other[name].shape[1:]) for other in fields if hasattr(value, "shape")}
+        if len(shapes) > 1:
+            raise ValueError(f"states: expected {name} of one shape in each, got {', '.join(map(str, sorted(shapes)))}")
+    whole = dataclasses.replace(states[0], **{n: joined([other[n] for other in fields]) for n in fields[0]})
+    starts = [getattr(state, "start", None) for state in states]
+    if any(start is None for start in starts):
+        return whole
+    return dataclasses.replace(whole, start=cat(starts))  # type: ignore[call-arg, type-var]
 
 
 def changed_rows(words: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
@@ -113,8 +232,49 @@ def changed_rows(words: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
     return rows, words[rows].detach()
 
 
-@dataclass(frozen=True, eq=False)
-class DenseMemory:
+@dataclass(frozen=True, eq=False, repr=False)
+class TensorStore:
+    """A store whose fields are tensors with the batch first; others are settings."""
+
+    engine = "reference"
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The fields that are tensors."""
+        found = {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}
+        return {name: value for name, value in found.items() if isinstance(value, Tensor)}
+
+    def map(self, change: Callable[[Tensor], Any]) -> Any:
+        return dataclasses.replace(self, **{name: change(value) for name, value in self.tensors().items()})
+
+    def detach(self) -> Any:
+        return self.map(lambda value: value.detach())
+
+    def clone(self) -> Any:
+        return self.map(lambda value: value.clone())
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        return self.map(lambda value: converted(value, *args, **kwargs))
+
+    def blend(self, mask: Tensor, other: Any) -> Any:
+        theirs = other.tensors()
+        mixed = {name: blended(mask, theirs[name], value) for name, value in self.tensors().items()}
+        return dataclasses.replace(self, **mixed)
+
+    def select(self, index: Tensor) -> Any:
+        return self.map(lambda value: taken(value, index))
+
+    @classmethod
+    def cat(cls, stores: Sequence[Any]) -> Any:
+        names = stores[0].tensors()
+        return dataclasses.replace(stores[0], **{n: joined([getattr(s, n) for s in stores]) for n in names})
+
+    def describe(self) -> str:
+        first = next(iter(self.tensors().values()))
+        return f"{type(self).__name__} of {tuple(first.shape)} {str(first.dtype).removeprefix('torch.')} {first.device}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DenseMemory(TensorStore):
     """The reference's memory: all N words of every batch element, and when each was last accessed.
 
     `last_access` holds the step (counted from 1) of a row's last access, 0 for none: the order of the paper's ring is
@@ -125,44 +285,27 @@ class DenseMemory:
     words: Tensor  # M (B, N, W)
     last_access: Tensor  # (B, N) int64
     clock: Tensor  # (B,) int64, steps taken
-    start: Tensor  # M_0, (N, W) or (B, N, W)
+    start: Tensor  # M_0 (B, N, W), a view of one (N, W) where the batch shares it
     usage: Tensor | None = None  # u (B, N), of a model with free gates
 
     @property
     def shape(self) -> torch.Size:
         return self.words.shape
 
-    def detach(self) -> DenseMemory:
-        return dataclasses.replace(self, words=self.words.detach())
-
-    def clone(self) -> DenseMemory:
-        usage = None if self.usage is None else self.usage.clone()
-        return DenseMemory(self.words.clone(), self.last_access.clone(), self.clock.clone(), self.start, usage)
-
-    def to(self, *args: Any, **kwargs: Any) -> DenseMemory:
-        fields = (self.words, self.last_access, self.clock, self.start)
-        words, last_access, clock, start = (converted(value, *args, **kwargs) for value in fields)
-        usage = None if self.usage is None else converted(self.usage, *args, **kwargs)
-        return DenseMemory(words, last_access, clock, start, usage)
-
-    def blend(self, mask: Tensor, other: DenseMemory) -> DenseMemory:
-        return DenseMemory(
-            blended(mask, other.words, self.words),
-            blended(mask, other.last_access, self.last_access),
-            blended(mask, other.clock, self.clock),
-            self.start,
-            None if self.usage is None else blended(mask, other.usage, self.usage),
-        )
-
     def changed_rows(self, b: int) -> tuple[Tensor, Tensor]:
-        return changed_rows(self.words[b], self.start if self.start.dim() == 2 else self.start[b])
+        return changed_rows(self.words[b], self.start[b])
 
 
 torch.serialization.add_safe_globals([DenseMemory])
 
 
 def dense_memory(batch: int, rows: int, width: int, initial: Tensor | None, like: Tensor) -> DenseMemory:
-    """A starting memory, blank or the user's, with the ring in row order."""
-    start = like.new_zeros(rows, width) if initial is None else initial
+    """A starting memory, blank or the user's, with the ring in row order.
+
+    A blank one is a single zero seen N·W times over: it takes no bytes until a step writes it. A user's is copied, so
+    that changing the tensor later does not change the state.
+    """
+    start = like.new_zeros(1, 1, 1) if initial is None else initial.clone()
+    start = start.expand(batch, rows, width)
     clock = torch.zeros(batch, dtype=torch.int64, device=like.device)
-    return DenseMemory(start.expand(batch, rows, width), clock[:, None].expand(batch, rows), clock, start)
+    return DenseMemory(start, clock[:, None].expand(batch, rows), clock, start)

@@ -6,10 +6,10 @@ import pytest
 
 from benchmarks import sdnc
 from benchmarks.setting import model_of
-from sparsam.engines.native import engine as native
+from sparsam import engines
 
 pytestmark = pytest.mark.skipif(
-    native.why_not(model_of("sdnc", 64)) is not None, reason="the native engine is not built here"
+    engines.why_not("native", model_of("sdnc", 64)) is not None, reason="the native engine is not built here"
 )
 
 

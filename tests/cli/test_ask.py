@@ -13,8 +13,8 @@ import sparsam
 from sparsam.cli import USAGE, main
 from sparsam.cli.ask import converse
 from sparsam.data.babi_official import VOCABULARY
-from sparsam.models.trace import Trace
 from sparsam.tasks.babi_ask import BLANK, Conversation, sentence_of_rows
+from sparsam.trace import Trace
 from sparsam.training.checkpoint import weights_to_bytes
 from sparsam.training.config import ModelConfig, RunConfig, TaskConfig
 

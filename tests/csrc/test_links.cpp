@@ -74,8 +74,12 @@ std::vector<uint8_t> all_bytes(const Links<double>& links) {
 
 void walk(int32_t rows, int32_t k, int32_t at_once, uint32_t seed) {
   std::mt19937 random(seed);
-  Links<double> links(rows, k);
-  LinkJournal<double> journal(40, k);
+  std::vector<int32_t> everything(rows);  // as if every row had been written
+  for (int32_t row = 0; row < rows; ++row) everything[row] = row;
+  MemoryShape shape;
+  shape.rows = rows, shape.k_links = k;
+  Links<double> links(rows, k, everything);
+  LinkJournal<double> journal(40, shape);
   baseline::LinkUpdate<double> update(rows, k, at_once);
   Plain plain(rows, k);
   std::vector<std::vector<uint8_t>> versions{all_bytes(links)};
@@ -93,7 +97,7 @@ void walk(int32_t rows, int32_t k, int32_t at_once, uint32_t seed) {
       weights.push_back(w);
       if (w > 0) written[row] = w;
     }
-    journal.begin_step();
+    journal.begin_step(links);
     update(links, &journal, int(rows_written.size()), rows_written.data(), weights.data());
     plain.step(written);
     for (int32_t row = 0; row < rows; ++row) {
@@ -113,15 +117,18 @@ void walk(int32_t rows, int32_t k, int32_t at_once, uint32_t seed) {
     journal.redo(links, step);
     CHECK(all_bytes(links) == versions[step + 1]);
   }
-  Links<double> copy(rows, k);
-  std::vector<int32_t> everything(rows);
-  for (int32_t row = 0; row < rows; ++row) everything[row] = row;
-  copy_links(links, copy, everything);
+  Links<double> copy(rows, k, everything), again(rows, k, everything);
+  copy.copy_from(links);
   CHECK(all_bytes(copy) == versions.back());
+  SavedMemory<double> saved;
+  links.save_to(saved);
+  again.restore(saved, {});
+  for (int64_t id = 0; id <= links.precedence(); ++id) CHECK(read(again, id) == read(links, id));
 }
 
 void finds_entries() {
-  Links<double> links(4, 2);
+  const std::vector<int32_t> written{3};
+  Links<double> links(4, 2, written);
   CHECK(links.find(links.row(links.successors(3)), 1) == -1);
   const LinkRow<double> row = links.row(links.successors(3));
   row.columns[0] = 2;

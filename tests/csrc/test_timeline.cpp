@@ -14,6 +14,13 @@ namespace {
 
 constexpr int32_t kRows = 12, kWidth = 3;
 
+// Of one head that reads 2 words: at most 3 writes and 5 moves a step.
+MemoryShape shape() {
+  MemoryShape s;
+  s.rows = kRows, s.width = kWidth, s.heads = 1, s.k = 2;
+  return s;
+}
+
 struct Snapshot {
   std::vector<double> words, norms;
   std::vector<int32_t> order;
@@ -34,16 +41,16 @@ Snapshot snapshot(const Timeline<double>& timeline) {
 // A few steps of random writes and moves, recorded.
 std::shared_ptr<Journal<double>> scribble(Timeline<double>& timeline, std::mt19937& random) {
   std::uniform_real_distribution<double> number(-1, 1);
-  auto journal = std::make_shared<Journal<double>>(4, 3, 3, kWidth);
+  auto journal = std::make_shared<Journal<double>>(4, shape(), timeline.parts);
   for (int step = 0; step < 4; ++step) {
-    journal->begin_step(timeline.memory);
+    journal->begin_step(timeline.parts);
     const int32_t first = int32_t(random() % (kRows - 3));
     for (int32_t row = first; row < first + int32_t(random() % 4); ++row) {
-      journal->save(timeline.memory, row);
+      journal->words().save(timeline.memory, row);
       timeline.memory.mark_written(row);
       for (int32_t j = 0; j < kWidth; ++j) timeline.memory.word(row)[j] = number(random);
       timeline.memory.norm(row) = word_norm(timeline.memory.word(row), kWidth);
-      journal->moved(row, timeline.ring.move_to_back(row));
+      journal->ring().moved(row, timeline.ring.move_to_back(row));
     }
   }
   return journal;
@@ -54,7 +61,7 @@ std::shared_ptr<Journal<double>> scribble(Timeline<double>& timeline, std::mt199
 int main() {
   std::mt19937 random(3);
   for (int round = 0; round < 50; ++round) {
-    auto timeline = std::make_shared<Timeline<double>>(kRows, kWidth, nullptr);
+    auto timeline = std::make_shared<Timeline<double>>(shape(), nullptr);
     std::vector<Version<double>::Pointer> versions{std::make_shared<Version<double>>(timeline)};
     std::vector<Snapshot> expected{snapshot(*timeline)};
     for (int i = 0; i < 12; ++i) {  // a tree of versions: continue from any of them
@@ -66,8 +73,9 @@ int main() {
       expected.push_back(snapshot(*timeline));
       if (random() % 3 == 0) {  // a backward pass undoes its edge step by step
         for (int64_t step = journal->size(); step-- > 0;) {
-          journal->undo_ring(timeline->ring, step);
-          journal->undo_words(timeline->memory, step);
+          journal->ring().undo(timeline->ring, step);
+          journal->words().undo(timeline->memory, step);
+          journal->note_undone(step);
         }
         versions.back()->note_undone(versions[from]);
         CHECK(snapshot(*timeline) == expected[from]);
@@ -88,10 +96,10 @@ int main() {
     }
   }
   {  // a chain of 200,000 versions is freed without recursion
-    auto timeline = std::make_shared<Timeline<double>>(kRows, kWidth, nullptr);
+    auto timeline = std::make_shared<Timeline<double>>(shape(), nullptr);
     auto first = std::make_shared<Version<double>>(timeline);
     auto last = first;
-    for (int i = 0; i < 200000; ++i) last = last->advanced(std::make_shared<Journal<double>>(0, 1, 1, kWidth));
+    for (int i = 0; i < 200000; ++i) last = last->advanced(std::make_shared<Journal<double>>(0, shape(), timeline->parts));
   }
   // Blank memories come round again clean.
   Memory<double> blank(kRows, kWidth);

@@ -34,9 +34,11 @@ void walk(int32_t rows, int steps, uint32_t seed) {
   std::vector<T> plain(rows);
   std::vector<std::vector<T>> versions{plain};
   UsageHeap<T> heap(rows);
-  UsageJournal<T> journal(steps, most);
+  sparsam::MemoryShape shape;  // with room for `most` changes a step
+  shape.heads = most, shape.free_usage = true;
+  UsageJournal<T> journal(steps, shape);
   for (int step = 0; step < steps; ++step) {
-    journal.begin_step();
+    journal.begin_step(heap);
     for (int change = int(random() % (most + 1)); change-- > 0;) {
       const int32_t row = int32_t(random() % rows);
       const T usage = random() % 3 == 0 ? T(random() % 4) / 4 : T(random() % 1000) / 999;

@@ -36,6 +36,23 @@ def speed(out: Out = Path("runs/bench"), quick: Quick = False, threads: Threads 
 
 
 @app.command()
+def seam(out: Out = Path("runs/bench"), quick: Quick = False, threads: Threads = None) -> None:
+    """What a GRU, the layer without a controller, and a controller of one's own cost beside SAM."""
+    from benchmarks import seam as bench
+
+    _use(threads)
+    bench.run(out, quick)
+
+
+@app.command()
+def step(out: Out = Path("runs/bench"), quick: Quick = False) -> None:
+    """One step per call beside nn.LSTM called the same way."""
+    from benchmarks import step as bench
+
+    bench.run(out, quick)
+
+
+@app.command()
 def memory(out: Out = Path("runs/bench"), quick: Quick = False) -> None:
     """Bytes kept for training over the size of the memory (figure 1b)."""
     from benchmarks import memory as bench

@@ -1,36 +1,127 @@
-"""The one place where an engine is chosen.
-
-An engine is a module with `why_not(model) -> str | None` (the reason it cannot run this model where its parameters
-are), `initial_state(model, batch_size, initial_memory)` and `run(model, x, state, lengths, record)`.
-"""
+"""The one place where an engine is chosen, and where it is called."""
 
 from __future__ import annotations
 
-from types import ModuleType
-from typing import Any
+import dataclasses
+import warnings
+import weakref
+from typing import Any, NamedTuple
 
+import torch
+from torch import Tensor, nn
+
+from sparsam import checks
+from sparsam.controllers.untouched import why_touched
+from sparsam.engines import stepwise
 from sparsam.engines.cuda import engine as cuda
+from sparsam.engines.engine import ENGINES, Cell, Engine, Ran, register
 from sparsam.engines.native import engine as native
-from sparsam.engines.reference import loop as reference
+from sparsam.engines.reference import engine as reference
+from sparsam.state import State
 
-ENGINES: dict[str, ModuleType] = {"reference": reference, "native": native, "cuda": cuda}
-FASTEST_FIRST = ("cuda", "native", "reference")
+__all__ = ["ENGINES", "Cell", "Engine", "Plan", "Ran", "convert", "cuda", "names", "native", "plan", "reference"]
+__all__ += ["register", "run", "run_memory", "why_not", "why_touched"]
+
+MANY_WORDS = 16_384  # from here on "auto" says so when it has to take the dense reference
+
+_warned: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 
 
-def select(model: Any) -> ModuleType:
+class Plan(NamedTuple):
+    """How a model is run."""
+
+    engine: Engine
+    fused: bool  # the controller runs inside the engine's own loop
+    reason: str  # why not fused, or why no faster engine; empty where nothing stands in the way
+
+    def __str__(self) -> str:
+        how = self.engine.name if self.fused or self.engine.name == "reference" else f"{self.engine.name}, step by step"
+        return f"{how} ({self.reason})" if self.reason else how
+
+
+def names() -> tuple[str, ...]:
+    """What `engine=` takes."""
+    return ("auto", *ENGINES)
+
+
+def why_not(name: str, model: Any) -> str | None:
+    """Why the engine of this name cannot run `model` where its parameters are; None when it can."""
+    if model.memory is None:
+        return None if name == "reference" else f"it has no {type(model).__name__}"
+    return ENGINES[name].why_not(model.memory, model.like, model.engine == name)
+
+
+def plan(model: Any) -> Plan:
     """The engine that runs `model`: the one it names, or with "auto" the fastest that can.
 
     Raises RuntimeError with the reason when the named engine cannot run; nothing falls back in silence.
     """
     if model.engine != "auto":
-        engine = ENGINES[model.engine]
-        reason = engine.why_not(model)
+        reason = why_not(model.engine, model)
         if reason is not None:
             raise RuntimeError(f"engine {model.engine!r} cannot run this {type(model).__name__}: {reason}")
-        return engine
-    reasons = {name: ENGINES[name].why_not(model) for name in FASTEST_FIRST}
-    for name, reason in reasons.items():
+        return _planned(model, ENGINES[model.engine], "")
+    reasons: list[str] = []
+    for name, engine in ENGINES.items():
+        reason = why_not(name, model)
         if reason is None:
-            return ENGINES[name]
-    told = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-    raise RuntimeError(f"no engine can run this {type(model).__name__} ({told})")
+            return _planned(model, engine, "; ".join(reasons) if engine.name == "reference" else "")
+        reasons.append(f"{name}: {reason}")
+    raise RuntimeError(f"no engine can run this {type(model).__name__} ({'; '.join(reasons)})")
+
+
+def _planned(model: Any, engine: Engine, reason: str) -> Plan:
+    unfused = model.why_not_fused(engine) if engine.fuses else None
+    return Plan(engine, bool(engine.fuses) and unfused is None, reason or unfused or "")
+
+
+def warn_of_dense(model: Any, chosen: Plan) -> None:
+    """Say once that "auto" went to the dense reference although the memory is large."""
+    if model.engine != "auto" or chosen.engine.name != "reference" or model.memory is None or model in _warned:
+        return
+    if model.memory.rows > MANY_WORDS and getattr(model.memory, "sizes", None) is not None:
+        _warned.add(model)
+        warnings.warn(
+            f"engine='auto' runs this {type(model).__name__} of {model.memory.rows:,} words in the dense reference, "
+            f"which touches every word at every step ({chosen.reason})",
+            stacklevel=6,
+        )
+
+
+def convert(state: State, engine: str) -> State:
+    """`state` as the named engine holds it."""
+    return ENGINES[checks.one_of("engine", engine, ENGINES)].convert(state)
+
+
+def run(model: Any, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> tuple[Tensor, State, Any]:
+    """Controller and memory through x (T, B, I): [h_t, r_t] of all steps, the final state, what was accessed."""
+    chosen = plan(model)
+    warn_of_dense(model, chosen)
+    chosen.engine.check(model.memory, state)
+    if not chosen.fused:
+        return stepwise.run(model, chosen.engine, x, state, ends, record)
+    kind = model.controller_kind
+    cell = Cell(
+        kind.cell,
+        model.hidden_size,
+        kind.weights(model.controller),
+        (model.interface.weight, model.interface.bias),
+    )
+    ran = chosen.engine.sequence(model.memory, cell, x, state, ends, record)
+    return ran.joint, dataclasses.replace(state, **ran.fields), ran.accesses
+
+
+def run_memory(model: Any, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+    """A memory without a controller through interface vectors (T, B, F)."""
+    chosen = plan(model)
+    warn_of_dense(model, chosen)
+    chosen.engine.check(model.memory, state)
+    return chosen.engine.steps(model.memory, vectors, state, ends, record)
+
+
+def untouched_linear(name: str, module: nn.Module) -> str | None:
+    """Why a linear layer has to be called as a module; None when its weights can be read."""
+    reason = why_touched(name, module, nn.Linear)
+    if reason is None and (not isinstance(module.bias, torch.Tensor)):
+        return f"{name} has no bias"
+    return reason

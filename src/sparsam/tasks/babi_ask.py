@@ -14,8 +14,8 @@ from torch import Tensor
 
 from sparsam.data.babi import Story, words_of
 from sparsam.data.babi_official import VOCABULARY
-from sparsam.models.trace import Trace
 from sparsam.tasks.babi import word_numbers
+from sparsam.trace import Trace
 
 __all__ = ["Answer", "Conversation", "Memory", "sentence_of_rows"]
 

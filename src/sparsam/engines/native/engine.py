@@ -1,129 +1,241 @@
 """The native engine: one C++ call runs a whole sequence forward, another backward, the memory written in place.
 
-The core (csrc/) steps through time; what can be one large product over all steps (input projection, output layer,
-weight gradients) stays with torch. `docs/rollback.md` tells how the memory is taken back.
+`docs/rollback.md` tells how the memory is taken back.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from sparsam.engines import boundary
+from sparsam.engines.boundary import Inputs, Outputs
+from sparsam.engines.engine import Cell, Engine, Ran, converted_state, register
+from sparsam.engines.native import graph as graphs
 from sparsam.engines.native.core import missing
 from sparsam.engines.native.core import native as _native
-from sparsam.engines.native.links import NativeLinks
-from sparsam.engines.native.memory import NativeMemory, fresh_memory
-from sparsam.engines.native.sequence import Call, Sequence
-from sparsam.engines.reference.access import Access
-from sparsam.engines.whole_sequence import parameters
+from sparsam.engines.native.index import core_settings
+from sparsam.engines.native.links import LinksFromDense, NativeLinks, link_parts
+from sparsam.engines.native.memory import DTYPES, Kind, NativeMemory, fresh_memory, from_dense
+from sparsam.engines.reference.engine import reference_fields
+from sparsam.memories.description import SparseSizes
+from sparsam.memories.memory import Memory
 from sparsam.state import State
-
-DTYPES = (torch.float32, torch.float64)
-INFERENCE_STEPS = 512  # without gradients nothing is kept for long, so long sequences run in pieces
+from sparsam.trace import READ, WRITE, Access
 
 
-def why_not(model: Any) -> str | None:
-    """It runs SAM and SDNC on the CPU in float32 or float64."""
-    if _native is None:
-        return f"the extension sparsam._native is not there ({missing})"
-    if model.name not in ("sam", "sdnc"):
-        return f"it has no {type(model).__name__}"
-    options = model.options_in_use(besides=("bypass_dropout",))
-    if options:
-        return f"it has no {' and no '.join(options)}"
-    weight = model.output.weight
-    if weight.device.type != "cpu":
-        return f"it runs on the CPU, the parameters are on {weight.device}"
-    if weight.dtype not in DTYPES:
-        return f"it runs in float32 or float64, the parameters are {weight.dtype}"
-    return None
-
-
-def initial_state(model: Any, batch_size: int, initial_memory: Tensor | None) -> State:
-    fields: dict[str, Any] = model.controller_start(batch_size)
-    k_links = getattr(model, "k_links", 0)
-    fields["memory"] = fresh_memory(
-        batch_size,
-        model.memory_size,
-        model.word_size,
-        initial_memory,
-        model.output.weight,
-        k_links,
-        getattr(model, "allocation", "ring"),
+@functools.lru_cache(maxsize=256)
+def core_sizes(sizes: SparseSizes) -> Any:
+    """The core's form of a description."""
+    return _native.Sizes(
+        sizes.rows,
+        sizes.width,
+        sizes.heads,
+        sizes.k,
+        getattr(_native.Similarity, sizes.similarity),
+        sizes.delta,
+        sizes.k_links,
+        sizes.link_gradients and sizes.k_links > 0,
+        sizes.allocation == "free",
+        core_settings(sizes.index),
     )
-    if k_links:
-        fields["links"] = NativeLinks()
-    return model.state_class(**fields, start=model.state_class(**fields))
 
 
-# torch.compile leaves the call as it is: the memory beneath a state is not a tensor that it could trace.
-@torch.compiler.disable
-def run(model: Any, x: Tensor, state: Any, lengths: Tensor | None, record: bool) -> tuple[Tensor, State, list[Access]]:
-    """Run x (T, B, I) from `state`; in pieces where no gradient is asked for."""
-    if not isinstance(state.memory, NativeMemory):
-        raise ValueError("state: expected one of engine 'native', got one of engine 'reference'")
-    allocation = getattr(model, "allocation", "ring")
-    state.memory.check(model.memory_size, model.word_size, getattr(model, "k_links", 0), allocation)
-    steps, batch, _ = x.shape
-    ends = torch.full((batch,), steps) if lengths is None else lengths
-    if _needs_gradient(model, x, state):
-        y, state, accesses = _run_piece(model, x, state, ends, record, 0)
-    else:
-        # An unmaterialised memory belongs to this call alone: no earlier state can ask for it back.
-        keep = any(version is not None for version in state.memory.versions)
-        pieces, accesses = [], []
-        for begin in range(0, steps, INFERENCE_STEPS):
-            piece = x[begin : begin + INFERENCE_STEPS]
-            left = (ends - begin).clamp(0, piece.shape[0])
-            y, state, seen = _run_piece(model, piece, state, left, record, begin, keep)
-            pieces.append(y)
-            accesses += seen
-        y = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
-    return y, state, accesses
+class NativeEngine(Engine):
+    """SAM's and the SDNC's memory on the CPU in float32 or float64."""
+
+    name = "native"
+    rank = 1
+    fuses = ("lstm", "gru")
+
+    def why_not(self, memory: Memory, like: Tensor, asked: bool) -> str | None:
+        if _native is None:
+            return f"the extension sparsam._native is not there ({missing})"
+        if not isinstance(getattr(memory, "sizes", None), SparseSizes):
+            return f"it has no {memory.name.upper()}"
+        options = [f"{name}={value}" for name, value in memory.options().items()]
+        if options:
+            return f"it has no {' and no '.join(options)}"
+        if like.device.type != "cpu":
+            return f"it runs on the CPU, the parameters are on {like.device}"
+        if like.dtype not in DTYPES:
+            return f"it runs in float32 or float64, the parameters are {like.dtype}"
+        return None
+
+    def fresh(self, memory: Any, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:
+        sizes: SparseSizes = memory.sizes
+        kind = Kind(sizes.rows, sizes.width, sizes.k_links, sizes.allocation, like.dtype)
+        fields = {**memory.no_read(batch, like), "memory": fresh_memory(batch, kind, initial)}
+        if sizes.k_links:
+            fields["links"] = NativeLinks(batch)
+        return fields
+
+    def steps(self, memory: Any, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+        return self._run(memory.sizes, None, vectors, state, ends, record)
+
+    def sequence(self, memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+        return self._run(memory.sizes, cell, x, state, ends, record)
+
+    def check(self, memory: Any, state: Any) -> None:
+        super().check(memory, state)
+        sizes: SparseSizes = memory.sizes
+        if not isinstance(state.memory, NativeMemory):
+            raise ValueError("state: expected one of engine 'native'; convert it with state.to(engine='native')")
+        state.memory.check(sizes.rows, sizes.width, sizes.k_links, sizes.allocation)
+
+    def _run(
+        self, sizes: SparseSizes, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool
+    ) -> Ran:
+        call = NativeCall(sizes, cell, state, ends, record)
+        links = state.links.graph if sizes.k_links else None
+        weights: tuple[Any, ...] = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)
+        carried: tuple[Any, ...] = (None, None) if cell is None else (state.hidden, state.cell)
+        rest: tuple[Any, ...] = (state.read, state.read_weights, state.memory.graph, links)
+        inputs = Inputs._make((x, *weights, *carried, *rest))
+        out = boundary.run(call, inputs)
+        fields: dict[str, Any] = {
+            "read": out.read,
+            "read_rows": call.rows,
+            "read_weights": out.read_weights,
+            "memory": state.memory.advanced(call.after, out.memory),
+        }
+        if cell is not None:
+            fields["hidden"] = out.hidden
+            if out.cell is not None:
+                fields["cell"] = out.cell
+        if sizes.k_links:
+            fields["links"] = NativeLinks(x.shape[1], out.links)
+        return Ran(out.joint, fields, call.accesses)
+
+    def convert(self, state: State) -> State:
+        return converted_state(state, native_fields)
 
 
-def _needs_gradient(model: Any, x: Tensor, state: Any) -> bool:
-    if not torch.is_grad_enabled():
-        return False
-    if x.requires_grad or any(p.requires_grad for p in model.parameters()):
-        return True
-    inputs = (state.hidden, state.cell, state.read, state.read_weights, state.memory.link, _links_graph(state))
-    return any(value is not None and value.requires_grad for value in inputs)
+def native_fields(state: Any) -> dict[str, Any]:
+    """The stores of a state as the native engine holds them."""
+    if getattr(state, "memory", None) is None or isinstance(state.memory, Tensor):
+        raise ValueError(f"engine: expected 'reference' for a {type(state).__name__}, got 'native', which has none")
+    if isinstance(state.memory, NativeMemory):
+        return {}
+    plain = {"memory": state.memory, "links": getattr(state, "links", None), **reference_fields(state)}
+    links = plain["links"]
+    if links is None:
+        batch = state.memory.shape[0]
+        return {"memory": from_dense(plain["memory"], 0, [{} for _ in range(batch)])}
+    parts = link_parts(links)
+    graph = None
+    if links.predecessors.requires_grad:
+        graph = LinksFromDense.apply(links.predecessors, links.successors, links.precedence)
+    return {"memory": from_dense(plain["memory"], links.k_links, parts), "links": NativeLinks(len(parts), graph)}
 
 
-def _links_graph(state: Any) -> Tensor | None:
-    links = getattr(state, "links", None)
-    return None if links is None else links.graph
+def array(tensor: Tensor | None) -> Any:
+    """The numbers of a tensor for the core, which takes NumPy arrays; that costs a tenth of DLPack."""
+    return None if tensor is None else tensor.detach().contiguous().numpy()
 
 
-def _run_piece(
-    model: Any, x: Tensor, state: Any, ends: Tensor, record: bool, begin: int, keep: bool = False
-) -> tuple[Tensor, State, list[Access]]:
-    call = Call(model, state, ends, record, begin, keep)
-    y, hidden, cell, read, rows, weights, link, graph = Sequence.apply(
-        call,
-        x,
-        *parameters(model),
-        state.hidden,
-        state.cell,
-        state.read,
-        state.read_weights,
-        state.memory.link,
-        _links_graph(state),
-    )
-    fields = {"hidden": hidden, "cell": cell, "read": read, "read_rows": rows, "read_weights": weights}
-    if hasattr(state, "links"):
-        fields["links"] = NativeLinks(graph)
-    after = dataclasses.replace(state, **fields, memory=state.memory.advanced(call.after, link))
-    return y, after, call.accesses
+def tensor(array: Any) -> Any:
+    """An array of the core as a tensor over the same memory; None for None."""
+    return None if array is None else torch.from_numpy(array)
 
 
-def kept_bytes(y: Tensor) -> int:
-    """Bytes that the forward pass that put out `y` keeps for its backward pass: the tape and the journals."""
-    node: Any = y.grad_fn
-    if getattr(node, "held", None) is None:
-        raise ValueError("y: expected an output of the native engine that still waits for its backward pass")
-    return node.kept_bytes
+class NativeCall(boundary.Call):
+    """One call of the core, and what it leaves behind beside the outputs."""
+
+    engine = "native"
+
+    def __init__(self, sizes: SparseSizes, cell: Cell | None, state: Any, ends: Tensor | None, record: bool) -> None:
+        self.sizes, self.cell, self.record = sizes, cell, record
+        self.read_rows = state.read_rows
+        self.ends = None if ends is None else ends.numpy()
+        self.versions = state.memory.materialised()
+        self.after: list[Any] = []
+        self.rows: Tensor | None = None
+        self.accesses: list[Access] = []
+
+    def forward(self, inputs: Inputs, differentiable: bool) -> Outputs:
+        dtype, cell = inputs.x.dtype, self.cell
+        for name, value in inputs._asdict().items():
+            if value is not None and value.dtype != dtype:
+                raise TypeError(f"{name}: expected dtype {dtype} like x, got {value.dtype}")
+        run = _native.forward32 if dtype == torch.float32 else _native.forward64
+        record = self._checked(
+            run,
+            core_sizes(self.sizes),
+            getattr(_native.Cell, "none" if cell is None else cell.name),
+            0 if cell is None else cell.hidden,
+            *map(array, inputs[:9]),
+            array(inputs.read),
+            array(self.read_rows),
+            array(inputs.read_weights),
+            self.ends,
+            self.versions,
+            differentiable,
+            self.record,
+            torch.get_num_threads(),
+        )
+        self.after, self.rows = record.after, torch.from_numpy(record.rows)
+        if self.record:
+            self.accesses = traced(record.trace)
+        graph = links = None
+        if differentiable:
+            self.tape = record
+            self.versions = record.before
+            batch, rows = inputs.x.shape[1], self.sizes.rows
+            graph = graphs.stand_in(inputs.x, (batch, rows, self.sizes.width))
+            if self.sizes.link_gradients:
+                links = graphs.stand_in(inputs.x, (batch, 2 * rows + 1, rows))
+        return Outputs(
+            torch.from_numpy(record.joint),
+            tensor(record.hidden),
+            tensor(record.cell),
+            torch.from_numpy(record.read),
+            torch.from_numpy(record.weights),
+            graph,
+            links,
+        )
+
+    def _checked(self, run: Any, *arguments: Any) -> Any:
+        """Call the core; what it says of the rows read last is said of the state."""
+        try:
+            return run(*arguments)
+        except ValueError as error:
+            for ours, theirs in (("rows0", "read_rows"), ("weights0", "read_weights")):
+                if str(error).startswith(ours):
+                    raise ValueError(f"state: {str(error).replace(ours, theirs)}") from None
+            raise
+
+    def backward(self, inputs: Inputs, gradients: Outputs, needed: Inputs) -> Inputs:
+        record, self.tape = self.tape, None
+        run = _native.backward32 if inputs.x.dtype == torch.float32 else _native.backward64
+        found = run(
+            record,
+            *map(array, inputs[:7]),
+            *map(array, gradients[:5]),
+            *map(array, graphs.parts(gradients.memory)),
+            *map(array, graphs.parts(gradients.links)),
+            bool(needed.x),
+            torch.get_num_threads(),
+        )
+        memory = links = None
+        batch, rows = inputs.x.shape[1], self.sizes.rows
+        if needed.memory:
+            shape = (batch, rows, self.sizes.width)
+            memory = graphs.sparse_rows(tensor(found.memory_at), tensor(found.memory_words), shape)
+        if needed.links:
+            shape = (batch, 2 * rows + 1, rows)
+            links = graphs.sparse_rows(tensor(found.links_at), tensor(found.links_values), shape)
+        names = ("x", "w_ih", "w_hh", "b_ih", "b_hh", "w_interface", "b_interface", "hidden", "cell", "read", "weights")
+        return Inputs._make([*(tensor(getattr(found, name)) for name in names), memory, links])
+
+
+def traced(trace: tuple[Any, ...]) -> list[Access]:
+    """What was written (eq. lru_write_weights) and read, over all steps."""
+    read_rows, read_weights, write_rows, write_weights = map(torch.from_numpy, trace)
+    return [Access(WRITE, 0, write_rows, write_weights), Access(READ, 0, read_rows, read_weights)]
+
+
+register(NativeEngine())

@@ -30,12 +30,12 @@ def initial_words(initial: Tensor) -> list[Any]:
     The same tensor gives the same objects, so that its copy and its indexes are made once, as long as it holds the
     same numbers: they are compared, because a tensor can be written past its version counter.
     """
-    words = initial.detach().contiguous()
-    parts = [words] if words.dim() == 2 else list(words)
+    words = initial.detach().contiguous().numpy()
+    parts = [words] if words.ndim == 2 else list(words)
     known = _known.get(initial)
     if known is not None and len(known) == len(parts) and all(k.equals(p) for k, p in zip(known, parts)):
         return known
-    make = _native.Initial32 if words.dtype == torch.float32 else _native.Initial64
+    make = _native.Initial32 if initial.dtype == torch.float32 else _native.Initial64
     made = [make(part) for part in parts]
     _known[initial] = made
     return made

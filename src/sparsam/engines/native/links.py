@@ -6,12 +6,15 @@ is left to hold here is their place in the autograd graph, for `link_gradients=T
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sparsam.engines.native.memory import chosen
+from sparsam.engines.native import graph as graphs
+from sparsam.engines.native.memory import NativeMemory
+from sparsam.engines.reference.links import DenseLinks
 
 
 class NativeLinks:
@@ -20,27 +23,119 @@ class NativeLinks:
     Rows of `graph` are those of csrc/memory/links.h: N(i,.) at 2i, P(i,.) at 2i+1, p at 2N.
     """
 
-    def __init__(self, graph: Tensor | None = None) -> None:
-        self.graph = graph
+    engine = "native"
+
+    def __init__(self, batch: int, graph: Tensor | None = None) -> None:
+        self.batch, self.graph = batch, graph
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the batch alone: the rows are the memory's."""
+        return (self.batch,)
+
+    def describe(self) -> str:
+        return "native links, in the memory's versions"
 
     def detach(self) -> NativeLinks:
-        return NativeLinks()
+        return NativeLinks(self.batch)
 
     def clone(self) -> NativeLinks:
-        return NativeLinks(self.graph)
+        return NativeLinks(self.batch, self.graph)
 
     def to(self, *args: Any, **kwargs: Any) -> NativeLinks:
-        """The memory converts the numbers, and cuts them from the graph as it does so."""
-        return NativeLinks()
+        """The memory converts the numbers; the graph goes on."""
+        device, dtype = torch._C._nn._parse_to(*args, **kwargs)[:2]
+        if device is not None and device.type != "cpu":
+            raise ValueError(
+                f"device: expected the CPU for links of the native engine, got {device}; "
+                "convert the state first with state.to(engine='cuda') or state.to(engine='reference')"
+            )
+        if self.graph is None or dtype in (None, self.graph.dtype):
+            return self
+        return NativeLinks(self.batch, graphs.Cast.apply(self.graph, dtype))
 
     def blend(self, mask: Tensor, other: NativeLinks) -> NativeLinks:
-        return NativeLinks(chosen(mask, other.graph, self.graph))
+        return NativeLinks(self.batch, graphs.chosen(mask, other.graph, self.graph))
+
+    def select(self, index: Tensor) -> NativeLinks:
+        graph = None if self.graph is None else graphs.Select.apply(self.graph, index)
+        return NativeLinks(index.numel(), graph)
+
+    @classmethod
+    def cat(cls, stores: Sequence[NativeLinks]) -> NativeLinks:
+        sizes = [store.batch for store in stores]
+        return cls(sum(sizes), graphs.joined([store.graph for store in stores], sizes))
+
+    def dense(self, memory: NativeMemory) -> DenseLinks:
+        """N, P and p as matrices, of the memory that holds their numbers."""
+        batch, rows, _ = memory.shape
+        flat = torch.zeros(batch, 2 * rows + 1, rows, dtype=memory.kind.dtype)
+        for b in range(batch):
+            ids, columns, weights = memory.link_rows(b)
+            at, entry = (columns >= 0).nonzero(as_tuple=True)
+            flat[b, ids[at], columns[at, entry].long()] = weights[at, entry]
+        if self.graph is not None:
+            flat = LinksToDense.apply(self.graph, flat)
+        return DenseLinks(flat[:, 0:-1:2], flat[:, 1:-1:2], flat[:, -1], memory.kind.k_links)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {}
+        return {"batch": self.batch}
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
-        self.graph = None
+        batch = saved.get("batch") if isinstance(saved, dict) else None
+        if isinstance(batch, bool) or not isinstance(batch, int) or batch < 0:
+            raise ValueError(f"state.links.batch: expected a number of batch elements, got {batch!r}")
+        self.batch, self.graph = batch, None
+
+
+class LinksToDense(torch.autograd.Function):
+    """From the stand-in to all entries, whose numbers are given."""
+
+    @staticmethod
+    def forward(ctx: Any, graph: Tensor, entries: Tensor) -> Tensor:
+        ctx.save_for_backward(entries != 0)
+        return entries.clone()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (there,) = ctx.saved_tensors  # an entry that is not there has no gradient: links are chosen, not learned
+        return (gradient * there).to_sparse(), None
+
+
+class LinksFromDense(torch.autograd.Function):
+    """From matrices N and P (B, N, N) and p (B, N) to the stand-in."""
+
+    @staticmethod
+    def forward(ctx: Any, predecessors: Tensor, successors: Tensor, precedence: Tensor) -> Tensor:
+        batch, rows = precedence.shape
+        return graphs.stand_in(precedence, (batch, 2 * rows + 1, rows))
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        flat = gradient.to_dense()
+        return flat[:, 0:-1:2], flat[:, 1:-1:2], flat[:, -1]
+
+
+def link_parts(links: DenseLinks) -> list[dict[str, Tensor]]:
+    """Links of matrices as the core's versions hold them: the K_L largest entries of every row that is not empty."""
+    found = []
+    matrices = (links.predecessors, links.successors, links.precedence)
+    predecessors, successors, precedence = (value.detach().cpu() for value in matrices)
+    for b in range(precedence.shape[0]):
+        flat = torch.stack([predecessors[b], successors[b]], dim=1).flatten(0, 1)
+        flat = torch.cat([flat, precedence[b][None]])
+        ids = (flat != 0).any(dim=-1).nonzero().squeeze(-1)
+        weights, columns = flat[ids].sort(dim=-1, descending=True, stable=True)
+        weights, columns = weights[:, : links.k_links].clone(), columns[:, : links.k_links].to(torch.int32)
+        short = links.k_links - weights.shape[1]
+        if short > 0:  # fewer rows than K_L
+            weights = torch.nn.functional.pad(weights, (0, short))
+            columns = torch.nn.functional.pad(columns, (0, short), value=-1)
+        columns = torch.where(weights != 0, columns, -1)
+        found.append({"link_ids": ids, "link_columns": columns.contiguous(), "link_weights": weights.contiguous()})
+    return found
 
 
 torch.serialization.add_safe_globals([NativeLinks])

@@ -1,179 +1,165 @@
 """The memory of a state of the native engine: handles to versions of buffers that the core writes in place.
 
 A buffer is written in place, yet a state is a value: each state refers to its own version of the buffer, and the core
-brings the buffer back to whichever version is asked for (csrc/memory/timeline.h). In the autograd graph a memory is
-stood for by its link, a tensor of the memory's shape without storage of its own, whose gradient is sparse.
+brings the buffer back to whichever version is asked for (csrc/memory/timeline.h). In the autograd graph a tensor
+without storage stands for the memory (`graph.py`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from sparsam.engines.native import graph as graphs
 from sparsam.engines.native.core import native as _native
 from sparsam.engines.native.index import initial_words
 from sparsam.state import DenseMemory
 
-
-def stand_in(like: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A tensor of zeros with the storage of one number: what a memory (B, N, W) is in the autograd graph."""
-    return like.new_zeros(()).expand(shape)
+DTYPES = (torch.float32, torch.float64)
 
 
-def sparse_rows(at: Tensor, words: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A sparse tensor of whole words: `at` (dimensions, n) names them, `words` is (n, W)."""
-    return torch.sparse_coo_tensor(at, words, shape, check_invariants=False)
+class Kind(NamedTuple):
+    """What the memories of a batch have in common."""
 
+    rows: int  # N
+    width: int  # W
+    k_links: int  # K_L, 0 for a memory without links
+    allocation: str  # "ring" or "free"
+    dtype: torch.dtype
 
-class _Begin(torch.autograd.Function):
-    """From a user's initial memory (N, W) or (B, N, W) to the link; a leaf gets a sparse gradient."""
+    @property
+    def suffix(self) -> str:
+        return "32" if self.dtype == torch.float32 else "64"
 
-    @staticmethod
-    def forward(ctx: Any, memory: Tensor, batch: int, leaf: bool) -> Tensor:
-        ctx.shape, ctx.leaf = tuple(memory.shape), leaf
-        return stand_in(memory, (batch, *memory.shape[-2:]))
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, d_link: Tensor) -> tuple[Any, ...]:
-        d_link = d_link.coalesce()
-        at = d_link.indices()
-        if len(ctx.shape) == 2:  # one memory shared by the batch
-            at = at[1:]
-        gradient = sparse_rows(at, d_link.values(), ctx.shape).coalesce()
-        # Operations that made the memory expect a dense gradient; a leaf accumulates sparse ones.
-        return gradient if ctx.leaf else gradient.to_dense(), None, None
-
-
-class _Choose(torch.autograd.Function):
-    """The link of a blend: each batch element's gradient goes to the memory that it came from."""
-
-    @staticmethod
-    def forward(ctx: Any, mask: Tensor, where_true: Tensor | None, where_false: Tensor | None, like: Tensor) -> Tensor:
-        ctx.save_for_backward(mask)
-        return stand_in(like, tuple(like.shape))  # type: ignore[arg-type]
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, d_link: Tensor) -> tuple[Any, ...]:
-        (mask,) = ctx.saved_tensors
-        d_link = d_link.coalesce()
-        chosen = mask[d_link.indices()[0]]
-        parts = [
-            sparse_rows(d_link.indices()[:, keep], d_link.values()[keep], tuple(d_link.shape)) if needed else None
-            for keep, needed in ((chosen, ctx.needs_input_grad[1]), (~chosen, ctx.needs_input_grad[2]))
-        ]
-        return None, *parts, None
-
-
-def chosen(mask: Tensor, where_true: Tensor | None, where_false: Tensor | None) -> Tensor | None:
-    """Per batch element one of two stand-ins; None stands for a constant."""
-    like = where_true if where_true is not None else where_false
-    return None if like is None else _Choose.apply(mask, where_true, where_false, like.detach())
+    def core(self) -> Any:
+        """The core's description of such a memory; how it is read plays no part in what it holds."""
+        cosine = _native.Similarity.cosine
+        return _native.Sizes(
+            self.rows, self.width, 1, 1, cosine, 0.0, self.k_links, free_usage=self.allocation == "free"
+        )
 
 
 class NativeMemory:
     """Versions of the memories of a batch, None for one that no call has touched yet.
 
-    A version holds words and ring, and the links too where the model has them (`k_links` > 0); with `allocation`
-    "free" it holds usage, and the ring is left alone.
+    A version holds words and ring, and the links too where the model has them; with `allocation` "free" it holds
+    usage, and the ring is left alone. `origins` are the starting memories as the core keeps them, None for blank.
     """
 
     engine = "native"
 
-    def __init__(
-        self,
-        rows: int,
-        width: int,
-        dtype: torch.dtype,
-        versions: list[Any],
-        initial: Tensor | None,
-        bases: list[Any],
-        k_links: int = 0,
-        allocation: str = "ring",
-    ) -> None:
-        self.rows, self.width, self.dtype, self.k_links, self.allocation = rows, width, dtype, k_links, allocation
-        self.versions = versions
-        self.initial = initial  # the user's M_0, (N, W) or (B, N, W)
-        self.bases = bases  # M_0 as the core holds it, one per batch element, None when blank
-        self.link: Tensor | None = None
-
-    def _replaced(self, versions: list[Any], link: Tensor | None) -> NativeMemory:
-        sizes = (self.rows, self.width, self.dtype)
-        memory = NativeMemory(*sizes, versions, self.initial, self.bases, self.k_links, self.allocation)
-        memory.link = link
-        return memory
+    def __init__(self, kind: Kind, versions: list[Any], origins: list[Any], graph: Tensor | None = None) -> None:
+        self.kind, self.versions, self.origins, self.graph = kind, versions, origins, graph
 
     @property
-    def _suffix(self) -> str:
-        return "32" if self.dtype == torch.float32 else "64"
+    def shape(self) -> tuple[int, int, int]:
+        return len(self.versions), self.kind.rows, self.kind.width
+
+    def __getattr__(self, name: str) -> Any:
+        """Sizes, type and allocation are those of the kind."""
+        if name in Kind._fields:
+            return getattr(self.kind, name)
+        raise AttributeError(f"{type(self).__name__} has no {name}")
+
+    def describe(self) -> str:
+        rows, width = self.kind.rows, self.kind.width
+        touched = sum(version is not None for version in self.versions)
+        name = str(self.kind.dtype).removeprefix("torch.")
+        return f"native memory of ({len(self.versions)}, {rows}, {width}) {name}, {touched} touched"
 
     def check(self, rows: int, width: int, k_links: int = 0, allocation: str = "ring") -> None:
         """Refuse a memory of another model's size or allocation."""
-        if self.k_links != k_links:
-            raise ValueError(f"state: expected links with K_L = {k_links}, got K_L = {self.k_links}")
-        if self.allocation != allocation:
-            raise ValueError(f"state: expected one of allocation={allocation!r}, got one of {self.allocation!r}")
-        if (self.rows, self.width) != (rows, width):
-            raise ValueError(f"state: expected a memory (N, W) = ({rows}, {width}), got ({self.rows}, {self.width})")
+        if self.kind.k_links != k_links:
+            raise ValueError(f"state: expected links with K_L = {k_links}, got K_L = {self.kind.k_links}")
+        if self.kind.allocation != allocation:
+            raise ValueError(f"state: expected one of allocation={allocation!r}, got one of {self.kind.allocation!r}")
+        if (self.kind.rows, self.kind.width) != (rows, width):
+            got = (self.kind.rows, self.kind.width)
+            raise ValueError(f"state: expected a memory (N, W) = ({rows}, {width}), got {got}")
 
     def materialised(self) -> list[Any]:
-        """A version for every batch element; blank ones are made anew at each call, so a fresh state is reusable."""
-        fresh = getattr(_native, f"Version{self._suffix}").fresh
-        return [
-            fresh(self.rows, self.width, base, self.k_links, self.allocation == "free") if v is None else v
-            for v, base in zip(self.versions, self.bases)
-        ]
+        """A version for every batch element.
 
-    def advanced(self, versions: list[Any], link: Tensor | None) -> NativeMemory:
+        Blank ones are made anew at each call, so a fresh state is reusable. The core copies what elements share.
+        """
+        if None not in self.versions:
+            return self.versions
+        make, core = getattr(_native, f"Version{self.kind.suffix}").fresh, self.kind.core()
+        return [make(core, origin) if v is None else v for v, origin in zip(self.versions, self.origins)]
+
+    def advanced(self, versions: list[Any], graph: Tensor | None) -> NativeMemory:
         """The memory after a call."""
-        return self._replaced(list(versions), link)
+        return NativeMemory(self.kind, versions, self.origins, graph)
 
     def detach(self) -> NativeMemory:
-        return self._replaced(self.versions, None)
+        return self.advanced(self.versions, None)
 
     def clone(self) -> NativeMemory:
-        return self._replaced([None if v is None else v.copied() for v in self.versions], self.link)
+        return self.advanced([None if v is None else v.copied() for v in self.versions], self.graph)
 
     def blend(self, mask: Tensor, other: NativeMemory) -> NativeMemory:
         """Per batch element, the other memory where `mask` holds."""
         taken = mask.tolist()
         versions = [theirs if take else ours for take, ours, theirs in zip(taken, self.versions, other.versions)]
-        return self._replaced(versions, chosen(mask, other.link, self.link))
+        origins = [theirs if take else ours for take, ours, theirs in zip(taken, self.origins, other.origins)]
+        return NativeMemory(self.kind, versions, origins, graphs.chosen(mask, other.graph, self.graph))
+
+    def select(self, index: Tensor) -> NativeMemory:
+        at = index.tolist()
+        graph = None if self.graph is None else graphs.Select.apply(self.graph, index)
+        return NativeMemory(self.kind, [self.versions[b] for b in at], [self.origins[b] for b in at], graph)
+
+    @classmethod
+    def cat(cls, stores: Sequence[NativeMemory]) -> NativeMemory:
+        kinds = {store.kind for store in stores}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"states: expected memories of one kind, got {', '.join(map(str, sorted(kinds, key=str)))}"
+            )
+        graph = graphs.joined([store.graph for store in stores], [len(store.versions) for store in stores])
+        versions = [version for store in stores for version in store.versions]
+        return cls(stores[0].kind, versions, [origin for store in stores for origin in store.origins], graph)
 
     def changed_rows(self, b: int) -> tuple[Tensor, Tensor]:
         """Rows (ascending) and words of element b that differ from the initial memory."""
         rows, words = self._written(b)
-        if self.initial is None:
-            differs = (words != 0).any(dim=-1)
-        else:
-            start = self.initial.detach() if self.initial.dim() == 2 else self.initial.detach()[b]
-            differs = (words != start[rows]).any(dim=-1)
+        differs = (words != self._origin_words(b, rows)).any(dim=-1)
         return rows[differs], words[differs]
+
+    def _start(self) -> Tensor:
+        """M_0 (B, N, W); where the batch shares it, a view of one memory."""
+        batch, rows, width = self.shape
+        if all(origin is None for origin in self.origins):
+            return torch.zeros(1, 1, 1, dtype=self.kind.dtype).expand(batch, rows, width)
+        if all(origin is self.origins[0] for origin in self.origins):
+            return torch.from_numpy(self.origins[0].words(None)).expand(batch, rows, width)
+        every = torch.arange(rows)
+        return torch.stack([self._origin_words(b, every) for b in range(batch)])
+
+    def _origin_words(self, b: int, rows: Tensor) -> Tensor:
+        if self.origins[b] is None:
+            return torch.zeros(len(rows), self.kind.width, dtype=self.kind.dtype)
+        return torch.from_numpy(self.origins[b].words(rows.numpy()))
 
     def _written(self, b: int) -> tuple[Tensor, Tensor]:
         version = self.versions[b]
         if version is None:
-            return torch.zeros(0, dtype=torch.int64), torch.zeros(0, self.width, dtype=self.dtype)
+            return torch.zeros(0, dtype=torch.int64), torch.zeros(0, self.kind.width, dtype=self.kind.dtype)
         rows, words = version.written_rows()
         return torch.from_numpy(rows), torch.from_numpy(words)
-
-    def _recency(self, b: int) -> list[int]:
-        version = self.versions[b]
-        return [] if version is None else version.recency()
 
     def link_rows(self, b: int) -> tuple[Tensor, Tensor, Tensor]:
         """Rows of the links of element b that are not empty: their numbers, columns (n, K_L) and weights (n, K_L).
 
         N(i,.) has number 2i, P(i,.) 2i+1 and p 2N; a column of -1 is no entry.
         """
-        version = self.versions[b]
+        version, shape = self.versions[b], (0, self.kind.k_links)
         if version is None:
-            shape = (0, self.k_links)
             none = torch.zeros(shape, dtype=torch.int32)
-            return torch.zeros(0, dtype=torch.int64), none, torch.zeros(shape, dtype=self.dtype)
+            return torch.zeros(0, dtype=torch.int64), none, torch.zeros(shape, dtype=self.kind.dtype)
         ids, columns, weights = version.link_rows()
         return torch.from_numpy(ids), torch.from_numpy(columns), torch.from_numpy(weights)
 
@@ -181,116 +167,150 @@ class NativeMemory:
         """Rows of element b of usage above 0, ascending, and their usage; of a memory with allocation "free"."""
         version = self.versions[b]
         if version is None:
-            return torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=self.dtype)
+            return torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=self.kind.dtype)
         rows, values = version.usage_rows()
         return torch.from_numpy(rows), torch.from_numpy(values)
 
+    def recency(self, b: int) -> Tensor:
+        """Rows of element b that were accessed, least recently first."""
+        version = self.versions[b]
+        return torch.tensor([] if version is None else version.recency(), dtype=torch.int64)
+
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """This memory where nothing changes; on another device or in another dtype, all its words (`DenseMemory`)."""
+        """This memory where nothing changes; in another dtype, or, on another device, all its words (`DenseMemory`)."""
         device, dtype = torch._C._nn._parse_to(*args, **kwargs)[:2]
-        if (device is None or device.type == "cpu") and dtype in (None, self.dtype):
+        if device is not None and device.type != "cpu":
+            return self.dense().to(*args, **kwargs)
+        if dtype in (None, self.kind.dtype):
             return self
-        if device is None or device.type == "cpu":
-            if dtype not in (torch.float32, torch.float64):
-                raise ValueError(f"dtype: the native engine holds float32 or float64, got {dtype}")
-            return self._converted(dtype)
-        if self.k_links:
-            raise ValueError(f"device: an SDNC's state of the native engine stays on the CPU, got {device}")
-        return self.dense().to(*args, **kwargs)
-
-    def _converted(self, dtype: torch.dtype) -> NativeMemory:
-        initial = None if self.initial is None else self.initial.detach().to(dtype)
-        blank = torch.zeros((), dtype=dtype)
-        shape = (len(self.versions), self.rows, self.width)
-        memory = fresh_memory(*shape, initial, blank, self.k_links, self.allocation)
-        memory._restore(self._parts(), dtype)
+        if dtype not in DTYPES:
+            raise ValueError(f"dtype: expected float32 or float64, which the native engine holds, got {dtype}")
+        kind = self.kind._replace(dtype=dtype)
+        origins: dict[int, Any] = {}
+        for origin in self.origins:
+            if origin is not None and id(origin) not in origins:
+                origins[id(origin)] = initial_words(torch.from_numpy(origin.words(None)).to(dtype))[0]
+        memory = NativeMemory(
+            kind,
+            [None] * len(self.versions),
+            [None if origin is None else origins[id(origin)] for origin in self.origins],
+            None if self.graph is None else graphs.Cast.apply(self.graph, dtype),
+        )
+        memory._restore([saved_part(None if v is None else v.export()) for v in self.versions])
         return memory
-
-    def _parts(self) -> list[tuple[Any, ...]]:
-        """Per batch element what a version consists of: rows and words, recency, rows of links, and usage."""
-        return [
-            (
-                *self._written(b),
-                self._recency(b),
-                *(self.link_rows(b) if self.k_links else ()),
-                *(self.usage_rows(b) if self.allocation == "free" else ()),
-            )
-            for b in range(len(self.versions))
-        ]
 
     def dense(self) -> DenseMemory:
         """All words of every batch element, as the reference engine keeps them."""
-        batch = len(self.versions)
-        start = torch.zeros(self.rows, self.width, dtype=self.dtype) if self.initial is None else self.initial.detach()
-        words = start.expand(batch, self.rows, self.width).clone()
-        last_access = torch.zeros(batch, self.rows, dtype=torch.int64)
+        batch, rows, _ = self.shape
+        start = self._start()
+        words, last_access = start.clone(), torch.zeros(batch, rows, dtype=torch.int64)
+        usage = torch.zeros(batch, rows, dtype=self.kind.dtype) if self.kind.allocation == "free" else None
         for b in range(batch):
-            rows, values = self._written(b)
-            words[b, rows] = values
-            recency = torch.tensor(self._recency(b), dtype=torch.int64)
+            written, values = self._written(b)
+            words[b, written] = values
+            recency = self.recency(b)
             last_access[b, recency] = torch.arange(1, len(recency) + 1)
-        return DenseMemory(words, last_access, last_access.amax(dim=1), start)
+            if usage is not None:
+                used, values = self.usage_rows(b)
+                usage[b, used] = values
+        if self.graph is not None:
+            words = graphs.ToDense.apply(self.graph, words)
+        return DenseMemory(words, last_access, last_access.amax(dim=1), start, usage)
 
     def __getstate__(self) -> dict[str, Any]:
+        known = {id(origin): origin for origin in self.origins if origin is not None}
         return {
-            "rows": self.rows,
-            "width": self.width,
-            "dtype": self.dtype,
-            "k_links": self.k_links,
-            "allocation": self.allocation,
-            "initial": None if self.initial is None else self.initial.detach(),
-            "parts": self._parts(),
+            "kind": {**self.kind._asdict()},
+            "origins": [torch.from_numpy(origin.words(None)) for origin in known.values()],
+            "origin_of": [-1 if o is None else list(known).index(id(o)) for o in self.origins],
+            "parts": [saved_part(None if v is None else v.export()) for v in self.versions],
         }
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
-        blank = torch.zeros((), dtype=saved["dtype"])
-        made = fresh_memory(
-            len(saved["parts"]),
-            saved["rows"],
-            saved["width"],
-            saved["initial"],
-            blank,
-            saved["k_links"],
-            saved.get("allocation", "ring"),
-        )
+        made = restored(saved)
         self.__dict__.update(made.__dict__)
-        self._restore(saved["parts"], saved["dtype"])
 
-    def _restore(self, parts: list[tuple[Any, ...]], dtype: torch.dtype) -> None:
-        make = getattr(_native, f"Version{self._suffix}").restored
-        sizes = (self.rows, self.width)
-        kinds = (self.k_links, self.allocation == "free")
-        for b, (rows, words, recency, *more) in enumerate(parts):
-            if not len(rows) and not len(recency):
-                continue
-            words = words.to(dtype).contiguous()
-            version = make(*sizes, self.bases[b], rows.contiguous(), words, list(recency), *kinds)
-            if self.k_links:
-                ids, columns, weights = more[:3]
-                version.restore_links(ids.contiguous(), columns.contiguous(), weights.to(dtype).contiguous())
-            if self.allocation == "free":
-                used, usage = more[3:]
-                version.restore_usage(used.contiguous(), usage.to(dtype).contiguous())
-            self.versions[b] = version
+    def _restore(self, parts: list[dict[str, Tensor] | None]) -> None:
+        make, core = getattr(_native, f"Version{self.kind.suffix}").restored, self.kind.core()
+        for b, part in enumerate(parts):
+            if part is not None:
+                self.versions[b] = make(core, self.origins[b], core_part(part, self.kind.dtype))
 
 
-def fresh_memory(
-    batch: int,
-    rows: int,
-    width: int,
-    initial: Tensor | None,
-    like: Tensor,
-    k_links: int = 0,
-    allocation: str = "ring",
-) -> NativeMemory:
+def saved_part(exported: dict[str, Any] | None) -> dict[str, Tensor] | None:
+    """What the core exports of a version, as tensors."""
+    if exported is None:
+        return None
+    return {name: torch.as_tensor(value) for name, value in exported.items() if value is not None}
+
+
+def core_part(part: dict[str, Tensor], dtype: torch.dtype) -> dict[str, Any]:
+    """The same as the core takes it, floating-point numbers in `dtype`."""
+    return {n: (t.to(dtype) if t.is_floating_point() else t).contiguous().numpy() for n, t in part.items()}
+
+
+def restored(saved: Any) -> NativeMemory:
+    """A memory from what was saved of one. Files are not trusted: a wrong one is a ValueError that names the field."""
+    from sparsam.engines.native.saved import checked
+
+    kind, origins, origin_of, parts = checked(saved)
+    made = [initial_words(words)[0] for words in origins]
+    memory = NativeMemory(kind, [None] * len(parts), [None if at < 0 else made[at] for at in origin_of])
+    memory._restore(parts)
+    return memory
+
+
+def fresh_memory(batch: int, kind: Kind, initial: Tensor | None) -> NativeMemory:
     """What a sequence starts from: nothing is allocated until a call touches it."""
-    bases: list[Any] = [None] * batch
+    origins: list[Any] = [None] * batch
     if initial is not None:
         made = initial_words(initial)
-        bases = made * batch if initial.dim() == 2 else made
-    memory = NativeMemory(rows, width, like.dtype, [None] * batch, initial, bases, k_links, allocation)
+        origins = made * batch if initial.dim() == 2 else list(made)
+    memory = NativeMemory(kind, [None] * batch, origins)
     if initial is not None and initial.requires_grad and torch.is_grad_enabled():
-        memory.link = _Begin.apply(initial, batch, initial.is_leaf)
+        memory.graph = graphs.Begin.apply(initial, batch, initial.is_leaf)
+    return memory
+
+
+def linked_rows(part: dict[str, Tensor], rows: int) -> list[Tensor]:
+    """The rows that have links, and those that links lead to."""
+    if not part:
+        return []
+    ids, columns = part["link_ids"] // 2, part["link_columns"].flatten()
+    return [ids[ids < rows], columns[columns >= 0].long()]
+
+
+def from_dense(dense: DenseMemory, k_links: int, link_parts: list[dict[str, Tensor]]) -> NativeMemory:
+    """A native memory with the words, ring and usage of a dense one; `link_parts` holds the links, one per element."""
+    words, start = dense.words.detach().cpu(), dense.start.detach().cpu()
+    batch, rows, width = words.shape
+    kind = Kind(rows, width, k_links, "ring" if dense.usage is None else "free", words.dtype)
+    if words.dtype not in DTYPES:
+        raise ValueError(f"state: expected float32 or float64, which the native engine holds, got {words.dtype}")
+    blank = not bool(start.any())
+    shared = start.stride(0) == 0 or bool((start == start[:1]).all())
+    origins: list[Any] = [None] * batch
+    if not blank:
+        origins = initial_words(start[0].clone()) * batch if shared else list(initial_words(start.clone()))
+    memory = NativeMemory(kind, [None] * batch, origins)
+    last_access = dense.last_access.cpu()
+    parts: list[dict[str, Tensor] | None] = []
+    for b in range(batch):
+        changed = (words[b] != start[b]).any(dim=-1)
+        for linked in linked_rows(link_parts[b], rows):  # they were written, whatever their words are now
+            changed[linked] = True
+        at = changed.nonzero().squeeze(-1)
+        order = last_access[b].sort(stable=True).indices
+        part = {"rows": at, "words": words[b, at], "recency": order[last_access[b][order] > 0], **link_parts[b]}
+        if dense.usage is not None:
+            usage = dense.usage[b].detach().cpu()
+            used = (usage > 0).nonzero().squeeze(-1)
+            part |= {"usage_rows": used, "usage": usage[used]}
+        touched = any(len(value) for value in part.values())
+        parts.append(part if touched else None)
+    memory._restore(parts)
+    if dense.words.requires_grad:
+        memory.graph = graphs.FromDense.apply(dense.words.to(words.device))
     return memory
 
 

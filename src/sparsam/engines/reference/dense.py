@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sparsam.engines.reference.cosine import cosine
+from sparsam.engines.reference.addressing import EPSILON
 
 
 def dense_similarity(kind: str, query: Tensor, words: Tensor) -> Tensor:
@@ -15,11 +15,23 @@ def dense_similarity(kind: str, query: Tensor, words: Tensor) -> Tensor:
     scores, so the order in which a matrix product sums does not matter.
     """
     if kind == "cosine":
-        return cosine(query, words)
+        return plain_cosine(query, words)
     dot = query @ words.mT
     if kind == "dot":
         return dot
     return 2 * dot - query.square().sum(dim=-1)[:, :, None] - words.square().sum(dim=-1)[:, None]
+
+
+def plain_cosine(query: Tensor, words: Tensor) -> Tensor:
+    """q·m / (|q| |m| + 1e-6), (B, R, N) for queries (B, R, W) and words (B, N, W); differentiable twice."""
+    return query @ words.mT / (norm(query)[:, :, None] * norm(words)[:, None] + EPSILON)
+
+
+def norm(vectors: Tensor) -> Tensor:
+    """Lengths of vectors. The root of 0 has no derivative, so an all-zero vector gets the derivative 0 by name."""
+    squares = vectors.square().sum(dim=-1)
+    blank = squares == 0
+    return torch.where(blank, 1.0, squares).sqrt() * ~blank
 
 
 def dense_content_weights(kind: str, query: Tensor, strength: Tensor, words: Tensor) -> Tensor:
@@ -47,7 +59,7 @@ def erase_rows_and_add(words: Tensor, unused: Tensor, weights: Tensor, write_wor
 def erase_and_add(words: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor:
     """eq. soft_write: M(i) <- M(i) prod_h (1 - w_h(i) e_h) + sum_h w_h(i) a_h, e and a (B, R, W), w (B, R, N).
 
-    With several heads all erase before any adds, so their order is of no account (Graves 2014, section 3.2).
+    With several heads all erase before any adds, so their order makes no difference (Graves 2014, section 3.2).
     """
     one = words.new_ones(())
     for w, e in zip(weights.unbind(1), erase.unbind(1)):  # several times faster backward than `prod` over heads

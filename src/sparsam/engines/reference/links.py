@@ -18,51 +18,35 @@ both follow, where the equations leave a choice:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from sparsam.state import blended, converted
+from sparsam.state import TensorStore
 
 
-@dataclass(frozen=True, eq=False)
-class DenseLinks:
+@dataclass(frozen=True, eq=False, repr=False)
+class DenseLinks(TensorStore):
     """The links of every batch element, zero for no entry."""
 
     predecessors: Tensor  # N (B, N, N): row i holds what was written before i
     successors: Tensor  # P (B, N, N): row j holds what was written after j
     precedence: Tensor  # p (B, N)
-
-    def _tensors(self) -> list[Tensor]:
-        return [getattr(self, field.name) for field in fields(self)]
+    k_links: int = 0  # K_L, so that engines that keep lists know their length
 
     @property
     def shape(self) -> torch.Size:
         return self.predecessors.shape
 
-    def detach(self) -> DenseLinks:
-        return DenseLinks(*(value.detach() for value in self._tensors()))
-
-    def clone(self) -> DenseLinks:
-        return DenseLinks(*(value.clone() for value in self._tensors()))
-
-    def to(self, *args: Any, **kwargs: Any) -> DenseLinks:
-        return DenseLinks(*(converted(value, *args, **kwargs) for value in self._tensors()))
-
-    def blend(self, mask: Tensor, other: DenseLinks) -> DenseLinks:
-        pairs = zip(other._tensors(), self._tensors())
-        return DenseLinks(*(blended(mask, theirs, ours) for theirs, ours in pairs))
-
 
 torch.serialization.add_safe_globals([DenseLinks])
 
 
-def no_links(batch: int, size: int, like: Tensor) -> DenseLinks:
+def no_links(batch: int, size: int, like: Tensor, k_links: int = 0) -> DenseLinks:
     """N_0 = P_0 = 0, p_0 = 0."""
     matrix = like.new_zeros(1, 1, 1).expand(batch, size, size)
-    return DenseLinks(matrix, matrix, matrix[:, 0])
+    return DenseLinks(matrix, matrix, matrix[:, 0], k_links)
 
 
 def averaged_writes(rows: Tensor, weights: Tensor, size: int) -> Tensor:
@@ -95,7 +79,10 @@ def update_links(links: DenseLinks, written: Tensor, k_links: int) -> DenseLinks
     successors = torch.where(changed, decay * transposed + w * before, transposed).mT
     precedence = (1 - written.sum(dim=-1, keepdim=True)).clamp_min(0) * links.precedence + written
     return DenseLinks(
-        keep_largest(predecessors, k_links), keep_largest(successors, k_links), keep_largest(precedence, k_links)
+        keep_largest(predecessors, k_links),
+        keep_largest(successors, k_links),
+        keep_largest(precedence, k_links),
+        k_links,
     )
 
 

@@ -1,0 +1,76 @@
+// The frozen description of a memory in Python.
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "bindings/arguments.h"
+#include "bindings/bindings.h"
+#include "step/interface.h"
+#include "step/sequence.h"
+
+using namespace nanobind::literals;
+
+namespace sparsam {
+namespace {
+
+// Any other number than a 32-bit one is named, not just refused.
+int32_t narrow(const char* name, int64_t value) { return int32_t(require_within(name, value, INT32_MIN, INT32_MAX)); }
+
+void make_sizes(MemoryShape* self, int64_t rows, int64_t width, int64_t heads, int64_t k, Similarity similarity,
+                double delta, int64_t k_links, bool link_gradients, bool free_usage,
+                std::shared_ptr<IndexSettings> index) {
+  MemoryShape s;
+  s.rows = narrow("rows", rows);
+  s.width = narrow("width", width);
+  s.heads = narrow("heads", heads);
+  s.k = narrow("k", k);
+  s.similarity = similarity;
+  s.delta = delta;
+  s.k_links = narrow("k_links", k_links);
+  s.link_gradients = link_gradients;
+  s.free_usage = free_usage;
+  s.index = std::move(index);
+  require_valid(s);
+  new (self) MemoryShape(std::move(s));
+}
+
+std::vector<std::tuple<std::string, int32_t, int32_t>> interface_fields(const MemoryShape& s) {
+  std::vector<std::tuple<std::string, int32_t, int32_t>> out;
+  for (const InterfaceField& field : InterfaceLayout(s).fields()) out.emplace_back(field.name, field.offset, field.size);
+  return out;
+}
+
+}  // namespace
+
+void bind_sizes(nb::module_& m) {
+  nb::enum_<Similarity>(m, "Similarity")
+      .value("cosine", Similarity::kCosine)
+      .value("euclidean", Similarity::kEuclidean)
+      .value("dot", Similarity::kDot);
+  nb::enum_<Cell> cells(m, "Cell");
+#define SPARSAM_BIND_CELL(name, type, kept, blocks, state) cells.value(#name, Cell::name);
+  SPARSAM_CELLS(SPARSAM_BIND_CELL)
+#undef SPARSAM_BIND_CELL
+  nb::class_<MemoryShape>(m, "Sizes")
+      .def("__init__", &make_sizes, "rows"_a, "width"_a, "heads"_a, "k"_a, "similarity"_a, "delta"_a, "k_links"_a = 0,
+           "link_gradients"_a = false, "free_usage"_a = false, "index"_a.none() = nb::none())
+      .def_ro("rows", &MemoryShape::rows)
+      .def_ro("width", &MemoryShape::width)
+      .def_ro("heads", &MemoryShape::heads)
+      .def_ro("k", &MemoryShape::k)
+      .def_ro("similarity", &MemoryShape::similarity)
+      .def_ro("delta", &MemoryShape::delta)
+      .def_ro("k_links", &MemoryShape::k_links)
+      .def_ro("link_gradients", &MemoryShape::link_gradients)
+      .def_ro("free_usage", &MemoryShape::free_usage)
+      .def_prop_ro("index", [](const MemoryShape& s) { return std::const_pointer_cast<IndexSettings>(s.index); })
+      .def_prop_ro("interface_size", [](const MemoryShape& s) { return InterfaceLayout(s).size; })
+      .def("interface_fields", &interface_fields);
+}
+
+}  // namespace sparsam

@@ -1,0 +1,40 @@
+// Versions as arguments.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
+
+#include <memory>
+#include <string>
+
+#include "bindings/arguments.h"
+#include "memory/timeline.h"
+
+namespace sparsam {
+
+// "8 words of width 4, 2 links to a row"
+inline std::string described(const StoredShape& shape) {
+  return std::to_string(shape.rows) + " words of width " + std::to_string(shape.width) + ", " +
+         std::to_string(shape.k_links) + " links to a row, " + (shape.free_usage ? "usage" : "a ring");
+}
+
+// A list of `batch` versions of memories of this shape.
+template <class T>
+Versions<T> versions_from(nb::handle value, int64_t batch, const StoredShape& shape) {
+  if (!nb::isinstance<nb::list>(value) && !nb::isinstance<nb::tuple>(value))
+    refuse("versions", "a list of versions", described(value));
+  const nb::object items = nb::borrow(value);
+  if (int64_t(nb::len(items)) != batch)
+    refuse("versions", std::to_string(batch) + " of them, one per batch element", std::to_string(nb::len(items)));
+  Versions<T> out;
+  for (nb::handle item : items) {
+    std::shared_ptr<Version<T>> version;
+    if (item.is_none() || !nb::try_cast(item, version, false) || version == nullptr)
+      refuse("versions", std::string("versions of ") + ElementName<T>::kName, described(item));
+    if (!(version->shape() == shape)) refuse("versions", described(shape), described(version->shape()));
+    out.push_back(std::move(version));
+  }
+  return out;
+}
+
+}  // namespace sparsam

@@ -1,0 +1,306 @@
+#include "step/record.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "memory/claim.h"
+
+namespace sparsam {
+
+template <class T>
+TapeArrays<T>::TapeArrays(const SequenceShape& s, int64_t steps, bool unused) {
+  const size_t done = size_t(steps) * s.batch, states = size_t(steps + 1) * s.batch;
+  interface = Numbers<T>(done * s.interface);
+  gates_ = Numbers<T>(done * s.gates);
+  if (traits(s.cell).has_state) cells_ = Numbers<T>(states * s.hidden);
+  joint_ = Numbers<T>(states * s.joint);
+  read_rows_ = Numbers<int32_t>(states * s.reads());
+  read_weights_ = Numbers<T>(states * s.reads());
+  scores_ = Numbers<T>(done * s.reads());
+  if (unused || s.free_usage) unused_ = Numbers<int32_t>(done * s.heads);
+  if (s.k_links > 0) {
+    content_rows_ = Numbers<int32_t>(done * s.reads());
+    content_weights_ = Numbers<T>(done * s.reads());
+  }
+  if (s.free_usage) room_ = Numbers<T>(done * s.heads);
+}
+
+template <class T>
+Tape<T> TapeArrays<T>::tape() const {
+  return {gates_.get(),         cells_.get(),        joint_.get(),  interface.get(),
+          read_rows_.get(),     read_weights_.get(), scores_.get(), unused_.get(),
+          content_rows_.get(), content_weights_.get(), room_.get()};
+}
+
+template <class T>
+size_t TapeArrays<T>::bytes() const {
+  const size_t numbers = interface.size + gates_.size + cells_.size + joint_.size + read_weights_.size + scores_.size +
+                         content_weights_.size + room_.size;
+  return numbers * sizeof(T) + (read_rows_.size + unused_.size + content_rows_.size) * sizeof(int32_t);
+}
+
+template <class T>
+size_t Record<T>::bytes() const {
+  if (!recorded) return 0;
+  size_t total = tape.bytes();
+  for (const auto& journal : journals) total += journal->bytes();
+  return total;
+}
+
+namespace {
+
+// Takes back what is left of a sequence that ended by an exception.
+template <class T>
+void abandon(const Versions<T>& before, const std::vector<Timeline<T>*>& timelines,
+             const std::vector<Journal<T>*>& journals) {
+  for (size_t b = 0; b < journals.size(); ++b) {
+    if (journals[b] == nullptr)
+      before[b]->dispose();
+    else
+      for (int64_t step = journals[b]->applied(); step-- > 0;) journals[b]->undo(timelines[b]->parts, step);
+  }
+}
+
+// Gives each batch element a buffer of its own, at its version.
+template <class T>
+void separate(Versions<T>& versions) {
+  std::vector<Timeline<T>*> seen;
+  for (auto& version : versions) {
+    if (std::find(seen.begin(), seen.end(), &version->timeline()) != seen.end()) version = copied(*version);
+    seen.push_back(&version->timeline());
+  }
+  for (const auto& version : versions) version->make_current();
+}
+
+template <class T>
+struct Copier {
+  const SequenceShape& s;
+  const Tape<T>& tape;
+
+  void state_in(const ForwardCall<T>& call) const {
+    for (int b = 0; b < s.batch; ++b) {
+      if (tape.cells) std::copy_n(call.cell + int64_t(b) * s.hidden, s.hidden, tape.cells + int64_t(b) * s.hidden);
+      T* joint = tape.joint + int64_t(b) * s.joint;
+      if (s.hidden > 0) std::copy_n(call.hidden + int64_t(b) * s.hidden, s.hidden, joint);
+      std::copy_n(call.read + int64_t(b) * s.read_width(), s.read_width(), joint + s.hidden);
+    }
+    std::copy(call.rows.begin(), call.rows.end(), tape.read_rows);
+    std::copy_n(call.read_weights, int64_t(s.batch) * s.reads(), tape.read_weights);
+  }
+
+  // The state after `done` steps of element b becomes the one that the next piece starts from.
+  void carry(int b, int64_t done) const {
+    if (done == 0) return;
+    const int64_t from = done * s.batch + b;
+    if (tape.cells) std::copy_n(tape.cells + from * s.hidden, s.hidden, tape.cells + int64_t(b) * s.hidden);
+    std::copy_n(tape.joint + from * s.joint, s.joint, tape.joint + int64_t(b) * s.joint);
+    std::copy_n(tape.read_rows + from * s.reads(), s.reads(), tape.read_rows + int64_t(b) * s.reads());
+    std::copy_n(tape.read_weights + from * s.reads(), s.reads(), tape.read_weights + int64_t(b) * s.reads());
+  }
+
+  void state_out(int b, int64_t done, const StateArrays<T>& to) const {
+    const int64_t from = done * s.batch + b;
+    if (to.cell) std::copy_n(tape.cells + from * s.hidden, s.hidden, to.cell.get() + int64_t(b) * s.hidden);
+    const T* joint = tape.joint + from * s.joint;
+    if (to.hidden) std::copy_n(joint, s.hidden, to.hidden.get() + int64_t(b) * s.hidden);
+    std::copy_n(joint + s.hidden, s.read_width(), to.read.get() + int64_t(b) * s.read_width());
+    std::copy_n(tape.read_rows + from * s.reads(), s.reads(), to.rows.get() + int64_t(b) * s.reads());
+    std::copy_n(tape.read_weights + from * s.reads(), s.reads(), to.weights.get() + int64_t(b) * s.reads());
+  }
+
+  // Reads, and writes (eq. lru_write_weights), of the steps of a piece that begins at `begin`.
+  void trace_out(int64_t begin, int64_t steps, const int64_t* lengths, const Trace<T>& to) const {
+    const InterfaceLayout layout(s);
+    for (int64_t t = 0; t < steps; ++t)
+      for (int b = 0; b < s.batch; ++b) {
+        const int64_t from = t * s.batch + b, at = begin * s.batch + from;
+        int32_t* const read_rows = to.read_rows.get() + at * s.reads();
+        T* const read_weights = to.read_weights.get() + at * s.reads();
+        int32_t* write_row = to.write_rows.get() + at * s.max_writes();
+        T* write_weight = to.write_weights.get() + at * s.max_writes();
+        if (t >= lengths[b]) {
+          std::fill_n(read_rows, s.reads(), -1);
+          std::fill_n(read_weights, s.reads(), T(0));
+          std::fill_n(write_row, s.max_writes(), -1);
+          std::fill_n(write_weight, s.max_writes(), T(0));
+          continue;
+        }
+        std::copy_n(tape.read_rows + (from + s.batch) * s.reads(), s.reads(), read_rows);
+        std::copy_n(tape.read_weights + (from + s.batch) * s.reads(), s.reads(), read_weights);
+        const InterfaceView<T> ask(tape.interface + from * s.interface, layout);
+        for (int h = 0; h < s.heads; ++h) {
+          const T alpha = ask.write_gate[h], gamma = ask.interpolation[h];
+          for (int64_t i = from * s.reads() + h * s.k, end = i + s.k; i < end; ++i) {
+            *write_row++ = tape.read_rows[i];
+            *write_weight++ = alpha * gamma * tape.read_weights[i];
+          }
+          *write_row++ = tape.unused[from * s.heads + h];
+          *write_weight++ = alpha * (1 - gamma) * (tape.room ? tape.room[from * s.heads + h] : T(1));
+        }
+      }
+  }
+};
+
+template <class T>
+StateArrays<T> state_arrays(const SequenceShape& s) {
+  StateArrays<T> out;
+  if (traits(s.cell).blocks > 0) out.hidden = Numbers<T>(size_t(s.batch) * s.hidden);
+  if (traits(s.cell).has_state) out.cell = Numbers<T>(size_t(s.batch) * s.hidden);
+  out.read = Numbers<T>(size_t(s.batch) * s.read_width());
+  out.weights = Numbers<T>(size_t(s.batch) * s.reads());
+  return out;
+}
+
+template <class T>
+Trace<T> trace_arrays(const SequenceShape& s) {
+  const size_t done = size_t(s.steps) * s.batch;
+  return {Numbers<int32_t>(done * s.reads()), Numbers<int32_t>(done * s.max_writes()), Numbers<T>(done * s.reads()),
+          Numbers<T>(done * s.max_writes())};
+}
+
+}  // namespace
+
+template <class T>
+std::shared_ptr<Record<T>> run_forward(const ForwardCall<T>& call) {
+  const SequenceShape& s = call.shape;
+  auto result = std::make_shared<Record<T>>(s);
+  result->lengths = call.lengths;
+  result->recorded = call.record;
+  Versions<T> before = call.versions;
+  const Claim<T> claim(before);
+  separate<T>(before);
+  const int64_t piece = call.record ? s.steps : std::min(s.steps, kPiece);
+  result->tape = TapeArrays<T>(s, piece, call.trace);
+  result->joint = Numbers<T>(size_t(s.steps) * s.batch * s.joint);
+  result->state = state_arrays<T>(s);
+  result->state.rows = Numbers<int64_t>(size_t(s.batch) * s.reads());
+  if (call.trace) result->trace = std::make_unique<Trace<T>>(trace_arrays<T>(s));
+  std::vector<int64_t> lengths(s.batch);  // in a piece
+  SequenceForward<T> f{s, call.weights, nullptr, lengths.data(), result->tape.tape(), nullptr, {}, {}, call.check};
+  const Copier<T> copier{s, f.tape};
+  copier.state_in(call);
+  try {
+    for (int b = 0; b < s.batch; ++b) {
+      f.timelines.push_back(&before[b]->timeline());
+      result->journals.push_back(call.record || !before[b]->is_disposable()
+                                     ? std::make_shared<Journal<T>>(call.lengths[b], s, f.timelines[b]->parts)
+                                     : nullptr);
+      f.journals.push_back(result->journals[b].get());
+      use_index(f.timelines[b]->index, f.timelines[b]->memory, s.index.get(), s.similarity == Similarity::kCosine,
+                call.threads, s.similarity == Similarity::kEuclidean);
+    }
+    for (int64_t begin = 0;; begin += piece) {
+      const int64_t steps = std::min(piece, s.steps - begin);
+      for (int b = 0; b < s.batch; ++b) lengths[b] = std::clamp<int64_t>(call.lengths[b] - begin, 0, steps);
+      f.shape.steps = steps;
+      f.x = call.x + begin * s.batch * s.inputs;
+      f.joint = result->joint.get() + begin * s.batch * s.joint;
+      if (steps > 0) sequence_kernels<T>().forward(f, call.threads);
+      if (call.trace) copier.trace_out(begin, steps, lengths.data(), *result->trace);
+      if (begin + steps >= s.steps) break;
+      for (int b = 0; b < s.batch; ++b) copier.carry(b, lengths[b]);
+    }
+  } catch (...) {
+    abandon<T>(before, f.timelines, f.journals);
+    throw;
+  }
+  for (int b = 0; b < s.batch; ++b) {
+    copier.state_out(b, lengths[b], result->state);
+    result->after.push_back(before[b]->advanced(result->journals[b]));
+  }
+  if (call.record) {
+    result->before = std::move(before);
+  } else {
+    result->tape = {};
+    result->journals.clear();
+  }
+  return result;
+}
+
+template <class T>
+std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& call) {
+  if (!record.recorded) throw std::runtime_error("record: this forward pass recorded nothing for a backward pass");
+  const Claim<T> claim(record.after);
+  if (record.used.exchange(true)) throw std::runtime_error("record: its backward pass has run already");
+  const SequenceShape& s = record.shape;
+  auto result = std::make_shared<Gradients<T>>(s);
+  const size_t gates = size_t(traits(s.cell).blocks) * s.hidden, batch = size_t(s.batch);
+  if (gates > 0) {
+    result->w_ih = Numbers<T>(gates * (s.inputs + s.read_width()));
+    result->w_hh = Numbers<T>(gates * s.hidden);
+    result->b_ih = Numbers<T>(gates);
+    result->b_hh = Numbers<T>(gates);
+    result->w_interface = Numbers<T>(size_t(s.interface) * s.hidden);
+    result->b_interface = Numbers<T>(s.interface);
+    if (call.needs_x) result->x = Numbers<T>(size_t(s.steps) * batch * s.inputs);
+  }
+  result->state = state_arrays<T>(s);
+  auto given_or_zero = [](const T* given, T* to, size_t count) {
+    if (given)
+      std::copy_n(given, count, to);
+    else
+      std::fill_n(to, count, T(0));
+  };
+  std::vector<T> d_joint(batch * s.joint, T(0));
+  for (size_t b = 0; b < batch; ++b) {
+    if (call.d_hidden) std::copy_n(call.d_hidden + b * s.hidden, s.hidden, d_joint.data() + b * s.joint);
+    if (call.d_read)
+      std::copy_n(call.d_read + b * s.read_width(), s.read_width(), d_joint.data() + b * s.joint + s.hidden);
+  }
+  if (result->state.cell) given_or_zero(call.d_cell, result->state.cell.get(), batch * s.hidden);
+  given_or_zero(call.d_weights, result->state.weights.get(), batch * s.reads());
+  const TapeArrays<T> tape = std::move(record.tape);  // freed at the end
+  record.tape = {};
+  SequenceBackward<T> f{s,
+                        call.weights,
+                        call.x,
+                        record.lengths.data(),
+                        tape.tape(),
+                        call.d_joint,
+                        d_joint.data(),
+                        result->state.cell.get(),
+                        result->state.weights.get(),
+                        std::move(call.d_memory),
+                        std::move(call.d_links),
+                        {result->w_ih.get(), result->w_hh.get(), result->b_ih.get(), result->b_hh.get(),
+                         result->w_interface.get(), result->b_interface.get(), result->x.get()},
+                        {},
+                        {},
+                        call.check};
+  for (int b = 0; b < s.batch; ++b) {
+    record.after[b]->make_current();
+    f.timelines.push_back(&record.after[b]->timeline());
+    f.journals.push_back(record.journals[b].get());
+  }
+  auto note_undone = [&] {
+    for (int b = 0; b < s.batch; ++b) record.after[b]->note_undone(record.before[b]);
+  };
+  try {
+    sequence_kernels<T>().backward(f, call.threads);
+  } catch (...) {
+    abandon<T>(record.before, f.timelines, f.journals);
+    note_undone();
+    throw;
+  }
+  note_undone();
+  if (traits(s.cell).blocks == 0 && call.needs_x) result->x = tape.interface;
+  for (size_t b = 0; b < batch; ++b) {
+    const T* joint = d_joint.data() + b * s.joint;
+    if (result->state.hidden) std::copy_n(joint, s.hidden, result->state.hidden.get() + b * s.hidden);
+    std::copy_n(joint + s.hidden, s.read_width(), result->state.read.get() + b * s.read_width());
+  }
+  result->memory = std::move(f.d_memory);
+  result->links = std::move(f.d_links);
+  return result;
+}
+
+template class TapeArrays<float>;
+template class TapeArrays<double>;
+template struct Record<float>;
+template struct Record<double>;
+template std::shared_ptr<Record<float>> run_forward(const ForwardCall<float>&);
+template std::shared_ptr<Record<double>> run_forward(const ForwardCall<double>&);
+template std::shared_ptr<Gradients<float>> run_backward(Record<float>&, BackwardCall<float>&&);
+template std::shared_ptr<Gradients<double>> run_backward(Record<double>&, BackwardCall<double>&&);
+
+}  // namespace sparsam

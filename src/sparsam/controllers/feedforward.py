@@ -1,0 +1,51 @@
+"""The feed-forward controller: h_t = tanh(W [x_t, r_{t-1}] + b). Nothing recurs but the memory."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sparsam.controllers.kind import ControllerKind, register
+
+
+class FeedForward(nn.Module):
+    """Layers of a linear map and a tanh, dropout between them."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, dropout: float = 0.0, **factory: Any
+    ) -> None:
+        super().__init__()
+        widths = [input_size, *[hidden_size] * num_layers]
+        self.layers = nn.ModuleList(nn.Linear(a, b, **factory) for a, b in itertools.pairwise(widths))
+        self.dropout = nn.Dropout(dropout)
+        self.output_size = hidden_size
+
+    def forward(self, x: Tensor) -> Tensor:
+        for i, layer in enumerate(self.layers):
+            x = torch.tanh(layer(x if i == 0 else self.dropout(x)))
+        return x
+
+
+class FeedForwardKind(ControllerKind):
+    """States carry nothing for it."""
+
+    name = "feedforward"
+    module = FeedForward
+
+    def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
+        return FeedForward(input_size, hidden_size, num_layers, dropout, **factory)
+
+    def output_size(self, module: Any, hidden_size: int) -> int:
+        return module.output_size
+
+    def fields(self, module: nn.Module, batch: int, like: Tensor) -> dict[str, Any]:
+        return {}
+
+    def step(self, module: nn.Module, x: Tensor, state: Any) -> tuple[Tensor, dict[str, Any]]:
+        return module(x), {}
+
+
+register(FeedForwardKind())

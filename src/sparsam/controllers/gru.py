@@ -1,0 +1,63 @@
+"""The GRU controller: `nn.GRU`, one layer or several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from sparsam.controllers.kind import ControllerKind, register
+from sparsam.controllers.layers import carried_shape, layers_first, layers_last, why_not_plain
+
+
+def gru_step(controller: nn.GRU, x: Tensor, hidden: Tensor) -> Tensor:
+    """h_t = GRU(x_t, h_{t-1}) with the gates in the order of `nn.GRU` (Cho et al. 2014, as torch has it).
+
+    r = sigmoid(W_ir x + b_ir + W_hr h + b_hr);   z = sigmoid(W_iz x + b_iz + W_hz h + b_hz)
+    n = tanh(W_in x + b_in + r (W_hn h + b_hn));   h_t = (1 - z) n + z h
+    """
+    p: Any = controller  # torch does not type its parameters
+    from_x = F.linear(x, p.weight_ih_l0, p.bias_ih_l0).chunk(3, dim=-1)
+    from_h = F.linear(hidden, p.weight_hh_l0, p.bias_hh_l0).chunk(3, dim=-1)
+    reset, update = (torch.sigmoid(a + b) for a, b in zip(from_x[:2], from_h[:2]))
+    new = torch.tanh(from_x[2] + reset * from_h[2])
+    return (1 - update) * new + update * hidden
+
+
+class GRUKind(ControllerKind):
+    """States carry `hidden`."""
+
+    name = "gru"
+    module = nn.GRU
+    cell = "gru"
+
+    def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
+        return nn.GRU(input_size, hidden_size, num_layers, dropout=dropout, **factory)
+
+    def output_size(self, module: Any, hidden_size: int) -> int:
+        return module.hidden_size
+
+    def fields(self, module: Any, batch: int, like: Tensor) -> dict[str, Any]:
+        return {"hidden": layers_last(module, like.new_zeros(module.num_layers, batch, module.hidden_size))}
+
+    def shapes(self, module: Any) -> dict[str, tuple[int, ...]]:
+        return {"hidden": carried_shape(module)}
+
+    def step(self, module: Any, x: Tensor, state: Any) -> tuple[Tensor, dict[str, Any]]:
+        if self.why_not_fused(module) is None:
+            hidden = gru_step(module, x, state.hidden)
+            return hidden, {"hidden": hidden}
+        time = 1 if module.batch_first else 0
+        y, hidden = module(x.unsqueeze(time), layers_first(module, state.hidden))
+        return y.squeeze(time), {"hidden": layers_last(module, hidden)}
+
+    def why_not_fused(self, module: Any) -> str | None:
+        return super().why_not_fused(module) or why_not_plain(module)
+
+    def weights(self, module: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return module.weight_ih_l0, module.weight_hh_l0, module.bias_ih_l0, module.bias_hh_l0
+
+
+register(GRUKind())

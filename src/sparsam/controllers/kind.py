@@ -1,0 +1,70 @@
+"""What a kind of controller is to the models and the engines.
+
+A controller is an `nn.Module` that the model owns as `model.controller`; its kind says how it is made, what it carries
+from step to step, and how it is driven. A further kind is a file beside `lstm.py` that ends with `register(...)`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from sparsam.controllers.untouched import why_touched
+
+
+class ControllerKind(ABC):
+    """How controllers of one kind are made and driven."""
+
+    name: ClassVar[str]
+    module: ClassVar[type[nn.Module]]  # modules of this type are of this kind
+    cell: ClassVar[str | None] = None  # what the fast engines call it, where they can run it inside their own loop
+
+    @abstractmethod
+    def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
+        """A new controller; `factory` holds device and dtype."""
+
+    def output_size(self, module: nn.Module, hidden_size: int) -> int:
+        """H, the width of h_t."""
+        return hidden_size
+
+    @abstractmethod
+    def fields(self, module: nn.Module, batch: int, like: Tensor) -> dict[str, Any]:
+        """What a state holds for the controller before the first step: `hidden`, `cell` or `controller`."""
+
+    def shapes(self, module: nn.Module) -> dict[str, tuple[int, ...]]:
+        """Shapes of those fields that are one tensor, without the batch dimension."""
+        return {}
+
+    @abstractmethod
+    def step(self, module: nn.Module, x: Tensor, state: Any) -> tuple[Tensor, dict[str, Any]]:
+        """h_t (B, H) for an input (B, I + R·W), and the fields after it."""
+
+    def why_not_fused(self, module: nn.Module) -> str | None:
+        """Why a fast engine cannot run this controller inside its own loop; None when it can."""
+        if self.cell is None:
+            return f"a controller of kind {self.name!r} is called step by step"
+        return why_touched("controller", module, self.module)
+
+    def weights(self, module: nn.Module) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """W_ih, W_hh, b_ih and b_hh of a controller that can be fused."""
+        raise TypeError(f"controller: expected one that an engine can fuse, got kind {self.name!r}")
+
+
+KINDS: dict[str, ControllerKind] = {}
+
+
+def register(kind: ControllerKind) -> ControllerKind:
+    """Make a kind known by its name."""
+    KINDS[kind.name] = kind
+    return kind
+
+
+def kind_of(module: nn.Module) -> ControllerKind:
+    """The kind that drives `module`: the most special one whose type it is, or the user's own."""
+    for base in type(module).__mro__:
+        for kind in KINDS.values():
+            if kind.module is base and base is not nn.Module:
+                return kind
+    return KINDS["own"]

@@ -1,0 +1,64 @@
+"""The LSTM controller (section 3.3): `nn.LSTM`, one layer or several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from sparsam.controllers.kind import ControllerKind, register
+from sparsam.controllers.layers import carried_shape, layers_first, layers_last, why_not_plain
+
+
+def lstm_step(controller: nn.LSTM, x: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+    """h_t, c_t = LSTM(x_t, h_{t-1}, c_{t-1}) with the gates in the order of `nn.LSTM`.
+
+    i, f, g, o = W_ih x_t + b_ih + W_hh h_{t-1} + b_hh
+    c_t = sigmoid(f) c_{t-1} + sigmoid(i) tanh(g);   h_t = sigmoid(o) tanh(c_t)
+    """
+    p: Any = controller  # torch does not type its parameters
+    gates = F.linear(x, p.weight_ih_l0, p.bias_ih_l0) + F.linear(hidden, p.weight_hh_l0, p.bias_hh_l0)
+    i, f, g, o = gates.chunk(4, dim=-1)
+    cell = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(cell), cell
+
+
+class LSTMKind(ControllerKind):
+    """States carry `hidden` and `cell`."""
+
+    name = "lstm"
+    module = nn.LSTM
+    cell = "lstm"
+
+    def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
+        return nn.LSTM(input_size, hidden_size, num_layers, dropout=dropout, **factory)
+
+    def output_size(self, module: Any, hidden_size: int) -> int:
+        return module.hidden_size
+
+    def fields(self, module: Any, batch: int, like: Tensor) -> dict[str, Any]:
+        zeros = layers_last(module, like.new_zeros(module.num_layers, batch, module.hidden_size))
+        return {"hidden": zeros, "cell": zeros}
+
+    def shapes(self, module: Any) -> dict[str, tuple[int, ...]]:
+        return {"hidden": carried_shape(module), "cell": carried_shape(module)}
+
+    def step(self, module: Any, x: Tensor, state: Any) -> tuple[Tensor, dict[str, Any]]:
+        if self.why_not_fused(module) is None:
+            hidden, cell = lstm_step(module, x, state.hidden, state.cell)
+            return hidden, {"hidden": hidden, "cell": cell}
+        carried = (layers_first(module, state.hidden), layers_first(module, state.cell))
+        time = 1 if module.batch_first else 0
+        y, (hidden, cell) = module(x.unsqueeze(time), carried)
+        return y.squeeze(time), {"hidden": layers_last(module, hidden), "cell": layers_last(module, cell)}
+
+    def why_not_fused(self, module: Any) -> str | None:
+        return super().why_not_fused(module) or why_not_plain(module)
+
+    def weights(self, module: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return module.weight_ih_l0, module.weight_hh_l0, module.bias_ih_l0, module.bias_hh_l0
+
+
+register(LSTMKind())

@@ -1,0 +1,23 @@
+"""Whether a module is still what its class says, so that an engine may use its weights without calling it.
+
+What a user changed is honoured: a module with hooks, another `forward` or another class is called as a module.
+Parametrizations (weight norm) need no call: they are seen wherever the weight is read.
+"""
+
+from __future__ import annotations
+
+from torch import nn
+from torch.nn.modules import module as torch_module
+
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def why_touched(name: str, module: nn.Module, kind: type[nn.Module]) -> str | None:
+    """The reason why `model.<name>` has to be called and cannot be read; None when it is a plain `kind`."""
+    if not isinstance(module, kind):
+        return f"{name} is a {type(module).__name__}, not an nn.{kind.__name__}"
+    if type(module).forward is not kind.forward or "forward" in module.__dict__:
+        return f"{name} has a forward of its own"
+    if any(getattr(module, hooks, None) for hooks in HOOKS) or torch_module._has_any_global_hook():
+        return f"{name} has hooks"
+    return None

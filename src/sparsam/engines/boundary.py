@@ -1,0 +1,112 @@
+"""The one autograd boundary of the fast engines: a run over T steps as one node of the graph.
+
+An engine supplies a `Call`, which runs forward and leaves a tape, and runs backward over it. The tape becomes the
+gradients, so it serves once; for a second backward pass (`retain_graph=True`, two losses) the node runs the sequence
+again from where it started, at the cost of one more forward pass, and keeps nothing for that beforehand.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Inputs(NamedTuple):
+    """What a run is differentiated with respect to; None where there is no such thing."""
+
+    x: Tensor  # (T, B, I), or the interface vectors (T, B, F) where there is no cell
+    w_ih: Tensor | None
+    w_hh: Tensor | None
+    b_ih: Tensor | None
+    b_hh: Tensor | None
+    w_interface: Tensor | None
+    b_interface: Tensor | None
+    hidden: Tensor | None  # h (B, H)
+    cell: Tensor | None  # c (B, H)
+    read: Tensor  # r (B, R, W)
+    read_weights: Tensor  # w^R (B, R, K)
+    memory: Tensor | None  # what stands for the memory in the graph
+    links: Tensor | None  # likewise for the links
+
+
+class Outputs(NamedTuple):
+    """What a run gives; likewise the gradients that come back."""
+
+    joint: Tensor  # (T, B, H + R·W)
+    hidden: Tensor | None
+    cell: Tensor | None
+    read: Tensor | None
+    read_weights: Tensor | None
+    memory: Tensor | None
+    links: Tensor | None
+
+
+class Call(ABC):
+    """One call of a fast engine."""
+
+    engine: str
+    tape: Any = None  # what `forward` left for `backward`, None once it has served
+
+    @abstractmethod
+    def forward(self, inputs: Inputs, differentiable: bool) -> Outputs:
+        """Run the steps; with `differentiable` leave a tape. Called again for a second backward pass."""
+
+    @abstractmethod
+    def backward(self, inputs: Inputs, gradients: Outputs, needed: Inputs) -> Inputs:
+        """The gradients of the inputs; uses up the tape. `needed` says which inputs want one."""
+
+
+def run(call: Call, inputs: Inputs) -> Outputs:
+    """Run a call, as a node of the graph where anything asks for a gradient."""
+    if torch.is_grad_enabled() and any(value is not None and value.requires_grad for value in inputs):
+        return Outputs(*Node.apply(call, *inputs))  # type: ignore[arg-type]
+    return call.forward(inputs, False)
+
+
+class Node(torch.autograd.Function):
+    """A call in the graph."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Call, *inputs: Tensor | None) -> tuple[Tensor | None, ...]:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs)
+        ctx.call = call
+        return tuple(call.forward(Inputs(*inputs), True))  # type: ignore[arg-type]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
+        call: Call = ctx.call
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                f"the {call.engine} engine has no second derivatives (create_graph=True asks for them); "
+                "use engine='reference'"
+            )
+        try:
+            inputs = Inputs(*ctx.saved_tensors)
+        except RuntimeError as error:
+            raise RuntimeError(
+                "the graph of an earlier call was freed by its backward pass; hand its state on as state.detach(), or "
+                f"call backward with retain_graph=True ({error})"
+            ) from error
+        if call.tape is None:
+            call.forward(inputs, True)
+        needed = Inputs(*ctx.needs_input_grad[1:])
+        return None, *call.backward(inputs, Outputs(*gradients), needed)  # type: ignore[arg-type]
+
+
+def kept_bytes(y: Tensor) -> int:
+    """Bytes that the forward pass that put out `y` keeps for its backward pass: the tape and the journals."""
+    seen, todo = set(), [y.grad_fn]
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        call = getattr(node, "call", None)
+        if isinstance(call, Call) and call.tape is not None:
+            return call.tape.bytes
+        todo += [after for after, _ in node.next_functions]
+    raise ValueError("y: expected an output of a fast engine that still waits for its backward pass")

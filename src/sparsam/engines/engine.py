@@ -1,0 +1,97 @@
+"""What an engine is: it holds memories and steps them, given descriptions and tensors, never models.
+
+A further engine is one module with a subclass of `Engine` and a call of `register` (docs/extending.md).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from torch import Tensor
+
+from sparsam.memories.memory import Memory
+from sparsam.state import State
+from sparsam.trace import Access
+
+
+class Ran(NamedTuple):
+    """What a run over T steps gives."""
+
+    joint: Tensor  # (T, B, H + R·W): [h_t, r_t]; r_t alone where there is no cell
+    fields: dict[str, Any]  # of the state that changed
+    accesses: Sequence[Access]  # where they were asked for
+
+
+class Cell(NamedTuple):
+    """A controller that an engine runs inside its own loop."""
+
+    name: str  # "lstm" or "gru"
+    hidden: int  # H
+    weights: tuple[Tensor, Tensor, Tensor, Tensor]  # W_ih, W_hh, b_ih, b_hh
+    interface: tuple[Tensor, Tensor]  # weight and bias of the linear map from h to the interface vector
+
+
+class Engine(ABC):
+    """Base of all engines."""
+
+    name: ClassVar[str]
+    stores: ClassVar[str] = ""  # the engine whose memories it takes, where they are not its own
+    rank: ClassVar[int] = 0  # "auto" asks the engine of the highest rank first
+    fuses: ClassVar[tuple[str, ...]] = ()  # the cells that it runs inside its own loop
+
+    @abstractmethod
+    def why_not(self, memory: Memory, like: Tensor, asked: bool) -> str | None:
+        """Why it cannot run this memory where `like` is; None when it can. `asked`: by name, not by "auto"."""
+
+    @abstractmethod
+    def fresh(self, memory: Memory, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:
+        """The memory's fields of a state that nothing has touched."""
+
+    @abstractmethod
+    def steps(self, memory: Memory, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+        """Step the memory through interface vectors (T, B, F) before their activation.
+
+        `ends` (B,) are lengths in 0..T: later steps of an element change nothing and read 0.
+        """
+
+    def sequence(self, memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+        """Run controller and memory through x (T, B, I)."""
+        raise RuntimeError(f"engine {self.name!r} runs no controller of its own")
+
+    @abstractmethod
+    def convert(self, state: State) -> State:
+        """A state of any engine as this one holds it, exactly."""
+
+    def check(self, memory: Memory, state: Any) -> None:
+        """Refuse a state of another engine."""
+        for name in ("memory", "links"):
+            held = getattr(getattr(state, name, None), "engine", None)
+            if held is not None and held != (self.stores or self.name):
+                raise ValueError(
+                    f"state: expected one of engine {self.name!r}, got one of engine {held!r}; "
+                    f"convert it with state.to(engine={self.name!r})"
+                )
+
+
+def converted_state(state: State, fields: Any) -> State:
+    """`state` with `fields(state)` in place of its stores, and its start likewise."""
+    changed = dataclasses.replace(state, **fields(state))
+    start = getattr(state, "start", None)
+    if start is None:
+        return changed
+    return dataclasses.replace(changed, start=converted_state(start, fields))  # type: ignore[call-arg]
+
+
+ENGINES: dict[str, Engine] = {}  # the fastest first
+
+
+def register(engine: Engine) -> Engine:
+    """Make an engine known by its name."""
+    ENGINES[engine.name] = engine
+    ordered = sorted(ENGINES.values(), key=lambda known: -known.rank)
+    ENGINES.clear()
+    ENGINES.update({known.name: known for known in ordered})
+    return engine

@@ -1,0 +1,167 @@
+"""What stands for a native memory in the autograd graph: tensors of the memory's shape without storage.
+
+Their gradients are sparse: rows and words, never N times W numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+def stand_in(like: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A tensor of zeros with the storage of one number: what a memory (B, N, W) is in the autograd graph."""
+    return like.new_zeros(()).expand(shape)
+
+
+def sparse_rows(at: Tensor, words: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A sparse tensor of whole words: `at` (dimensions, n) names them, `words` is (n, W)."""
+    return torch.sparse_coo_tensor(at, words, shape, check_invariants=False)
+
+
+def parts(gradient: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """Indices and values of a gradient, a dense one too."""
+    if gradient is None:
+        return None, None
+    if not gradient.is_sparse:
+        gradient = gradient.to_sparse(2)
+    gradient = gradient.coalesce()
+    return gradient.indices().contiguous(), gradient.values().contiguous()
+
+
+class Begin(torch.autograd.Function):
+    """From a user's initial memory (N, W) or (B, N, W) to the stand-in; a leaf gets a sparse gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, memory: Tensor, batch: int, leaf: bool) -> Tensor:
+        ctx.shape, ctx.leaf = tuple(memory.shape), leaf
+        return stand_in(memory, (batch, *memory.shape[-2:]))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        gradient = gradient.coalesce()
+        at = gradient.indices()
+        if len(ctx.shape) == 2:  # one memory shared by the batch
+            at = at[1:]
+        gradient = sparse_rows(at, gradient.values(), ctx.shape).coalesce()
+        # Operations that made the memory expect a dense gradient; a leaf accumulates sparse ones.
+        return gradient if ctx.leaf else gradient.to_dense(), None, None
+
+
+class FromDense(torch.autograd.Function):
+    """From all words (B, N, W) of a dense memory to the stand-in."""
+
+    @staticmethod
+    def forward(ctx: Any, words: Tensor) -> Tensor:
+        return stand_in(words, tuple(words.shape))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient.to_dense()
+
+
+class ToDense(torch.autograd.Function):
+    """From the stand-in to all words (B, N, W), whose numbers are given."""
+
+    @staticmethod
+    def forward(ctx: Any, graph: Tensor, words: Tensor) -> Tensor:
+        return words.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient.to_sparse(2), None
+
+
+class Cast(torch.autograd.Function):
+    """The stand-in in another floating-point type."""
+
+    @staticmethod
+    def forward(ctx: Any, graph: Tensor, dtype: torch.dtype) -> Tensor:
+        ctx.dtype = graph.dtype
+        return stand_in(torch.empty((), dtype=dtype), tuple(graph.shape))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient.to(ctx.dtype), None
+
+
+class Choose(torch.autograd.Function):
+    """Per batch element one of two stand-ins: its gradient goes to the memory that it came from."""
+
+    @staticmethod
+    def forward(ctx: Any, mask: Tensor, where_true: Tensor | None, where_false: Tensor | None, like: Tensor) -> Tensor:
+        ctx.save_for_backward(mask)
+        return stand_in(like, tuple(like.shape))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        (mask,) = ctx.saved_tensors
+        gradient = gradient.coalesce()
+        chosen = mask[gradient.indices()[0]]
+        halves = [
+            sparse_rows(gradient.indices()[:, keep], gradient.values()[keep], tuple(gradient.shape)) if needed else None
+            for keep, needed in ((chosen, ctx.needs_input_grad[1]), (~chosen, ctx.needs_input_grad[2]))
+        ]
+        return None, *halves, None
+
+
+class Select(torch.autograd.Function):
+    """Some batch elements of a stand-in, some of them perhaps more than once."""
+
+    @staticmethod
+    def forward(ctx: Any, graph: Tensor, index: Tensor) -> Tensor:
+        ctx.save_for_backward(index)
+        ctx.batch = graph.shape[0]
+        return stand_in(graph, (index.numel(), *graph.shape[1:]))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (index,) = ctx.saved_tensors
+        gradient = gradient.coalesce()
+        at = gradient.indices().clone()
+        at[0] = index[at[0]]
+        return sparse_rows(at, gradient.values(), (ctx.batch, *gradient.shape[1:])), None
+
+
+class Join(torch.autograd.Function):
+    """Stand-ins of several batches as one; None for a batch whose memory is constant."""
+
+    @staticmethod
+    def forward(ctx: Any, sizes: list[int], like: Tensor, *graphs: Tensor | None) -> Tensor:
+        ctx.sizes = sizes
+        return stand_in(like, (sum(sizes), *like.shape[1:]))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        gradient = gradient.coalesce()
+        batch, begin, found = gradient.indices()[0], 0, []
+        for i, size in enumerate(ctx.sizes):
+            keep = (batch >= begin) & (batch < begin + size)
+            at = gradient.indices()[:, keep].clone()
+            at[0] -= begin
+            part = sparse_rows(at, gradient.values()[keep], (size, *gradient.shape[1:]))
+            found.append(part if ctx.needs_input_grad[2 + i] else None)
+            begin += size
+        return None, None, *found
+
+
+def chosen(mask: Tensor, where_true: Tensor | None, where_false: Tensor | None) -> Tensor | None:
+    """Per batch element one of two stand-ins; None stands for a constant."""
+    like = where_true if where_true is not None else where_false
+    return None if like is None else Choose.apply(mask, where_true, where_false, like.detach())
+
+
+def joined(graphs: list[Tensor | None], sizes: list[int]) -> Tensor | None:
+    """Stand-ins of several batches as one."""
+    like = next((graph for graph in graphs if graph is not None), None)
+    return None if like is None else Join.apply(sizes, like.detach(), *graphs)

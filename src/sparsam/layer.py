@@ -1,0 +1,162 @@
+"""SAM's memory as a layer of somebody's own model, without a controller: nothing recurs but the memory.
+
+    v_t = interface(sum_j c_j x_{t-j});   r_t read by steps 2 to 6 of SAM for v_t;   y_t = output([x_t, r_t])
+
+A key and its value usually arrive at different steps, so the interface sees a causal convolution over the last few
+inputs (`conv`, 4 by default; one weight per channel and step). The linear maps run over all steps at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sparsam import checks, engines, indexes
+from sparsam.engines.linear import linear
+from sparsam.memories.description import SparseSizes
+from sparsam.memories.sam import SAMMemory
+from sparsam.memories.sdnc import SDNCMemory
+from sparsam.recurrent import Recurrent
+from sparsam.settings import setting, sparse_setting
+from sparsam.state import State
+from sparsam.trace import Access
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SparseMemoryState(State):
+    """State of the layer: the last inputs, and what SAM's or the SDNC's memory carries."""
+
+    read: Tensor  # r (B, R, W)
+    read_rows: Tensor  # (B, R, K) int64, -1 before the first read
+    read_weights: Tensor  # w^R (B, R, K)
+    memory: Any
+    links: Any = None
+    window: Tensor | None = None  # (B, conv - 1, D), the oldest first
+    start: SparseMemoryState | None = None
+
+
+class SparseMemory(Recurrent):
+    """A layer (T, B, D) -> (T, B, D') with a sparse memory of N words.
+
+    Args:
+        input_size, output_size: D and D'; D' is D where it is not given.
+        memory_size, word_size: N words of width W.
+        num_heads, k: R access heads, each reads the K most similar words.
+        links: K_L, temporal links kept per row as in the SDNC; 0 for none.
+        index: how similar words are found: "linear" (exact) or the name or object of an approximate index.
+        similarity: "cosine", "euclidean" (-|q - m|^2) or "dot".
+        delta: a row counts as accessed when its weights exceed this.
+        conv: inputs that the causal convolution in front of the interface sees; 0 for none.
+        link_gradients, allocation: as of `SDNC`, where there are links.
+        batch_first: x and y are (B, T, ...) instead of (T, B, ...).
+        engine: "auto", "reference", "native" or "cuda".
+        device, dtype: of the parameters.
+    """
+
+    state_class = SparseMemoryState
+    memory: SAMMemory
+
+    memory_size, word_size, num_heads = sparse_setting("rows"), setting("memory.width"), setting("memory.heads")
+    k, similarity, delta = sparse_setting("k"), sparse_setting("similarity"), sparse_setting("delta")
+    index, links = sparse_setting("index", indexes.resolve), setting("memory.sizes.k_links")
+    allocation, link_gradients = setting("memory.sizes.allocation"), sparse_setting("link_gradients")
+
+    def __init__(
+        self,
+        input_size: int,
+        output_size: int | None = None,
+        memory_size: int = 65536,
+        word_size: int = 32,
+        num_heads: int = 4,
+        k: int = 4,
+        links: int = 0,
+        index: Any = "linear",
+        similarity: str = "cosine",
+        delta: float = 0.005,
+        conv: int = 4,
+        link_gradients: bool = False,
+        allocation: str = "ring",
+        batch_first: bool = False,
+        engine: str = "auto",
+        *,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(batch_first, engine)
+        self.input_size = checks.positive_int("input_size", input_size)
+        self.output_size = input_size if output_size is None else checks.positive_int("output_size", output_size)
+        if links != 0 or isinstance(links, bool):
+            checks.positive_int("links", links)
+        elif link_gradients or allocation != "ring":
+            raise ValueError("links: expected at least 1 with link_gradients or allocation='free', got 0")
+        if conv != 0 or isinstance(conv, bool):
+            checks.positive_int("conv", conv)
+        sizes = SparseSizes(
+            memory_size,
+            word_size,
+            num_heads,
+            k,
+            similarity,
+            delta,
+            links,
+            link_gradients,
+            allocation,
+            indexes.resolve(index),
+        )
+        self.memory = SDNCMemory(sizes) if links else SAMMemory(sizes)
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        # The parameters of a depthwise nn.Conv1d; `past_and_present` applies them in the layout (T, B, D).
+        self.conv = nn.Conv1d(input_size, input_size, conv, groups=input_size, **made) if conv else None
+        self.interface = nn.Linear(input_size, sizes.interface.size, **made)
+        self.output = nn.Linear(input_size + sizes.read_size, self.output_size, **made)
+
+    @property
+    def reach(self) -> int:
+        """Earlier inputs that the interface sees."""
+        return 0 if self.conv is None else self.conv.kernel_size[0] - 1
+
+    def start_fields(self, batch: int, like: Tensor) -> dict[str, Any]:
+        return {"window": like.new_zeros(batch, self.reach, self.input_size)}
+
+    def start_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"window": (self.reach, self.input_size)}
+
+    def run(self, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> tuple[Tensor, State, Sequence[Access]]:
+        seen, window = self.past_and_present(x, state.window, ends)
+        ran = engines.run_memory(self, linear(self.interface, seen), state, ends, record)
+        y = linear(self.output, torch.cat([x, ran.joint], dim=-1))
+        if ends is not None:
+            past = torch.arange(x.shape[0])[:, None] >= ends
+            y = y.masked_fill(past[..., None].to(y.device), 0.0)
+        return y, dataclasses.replace(state, **ran.fields, window=window), ran.accesses
+
+    def past_and_present(self, x: Tensor, window: Tensor, ends: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The convolution of x (T, B, D) and the inputs before it, and the window after it."""
+        if self.conv is None:
+            return x, window
+        steps, reach = x.shape[0], self.reach
+        whole = torch.cat([window.transpose(0, 1), x])
+        if ends is None:
+            after = whole[steps:].transpose(0, 1)
+        else:
+            at = ends.to(x.device)[:, None] + torch.arange(reach, device=x.device)
+            after = whole.transpose(0, 1).gather(1, at[..., None].expand(-1, -1, x.shape[-1]))
+        if engines.why_touched("conv", self.conv, nn.Conv1d) is not None:
+            return self.conv(whole.permute(1, 2, 0)).permute(2, 0, 1), after
+        taps, bias = self.conv.weight[:, 0].unbind(-1), self.conv.bias
+        mixed = whole[reach:] * taps[reach] if bias is None else torch.addcmul(bias, whole[reach:], taps[reach])
+        for j in range(reach):
+            mixed = torch.addcmul(mixed, whole[j : j + steps], taps[j])
+        return mixed, after
+
+    def extra_repr(self) -> str:
+        shown = [f"{name}={value!r}" for name, value in self.memory.settings().items()]
+        shown += [f"batch_first={self.batch_first}", f"engine={self.engine!r}"]
+        if self.engine == "auto":
+            shown.append(f"engine_used={self.engine_used!r}")
+        return ", ".join(shown)

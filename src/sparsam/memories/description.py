@@ -1,0 +1,62 @@
+"""The frozen description of a sparse memory, which goes from the models to the engines.
+
+It mirrors the native core's `Sizes` (csrc) field by field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparsam import checks
+from sparsam.engines.reference.addressing import SIMILARITIES
+from sparsam.indexes import Index, Linear
+from sparsam.memories.interface import Interface, sparse_interface
+
+ALLOCATIONS = ("ring", "free")
+MOST_ROWS = 2**31 - 1  # rows are 32-bit numbers in the engines
+
+
+@dataclass(frozen=True)
+class SparseSizes:
+    """N words of width W, R heads that read K words each, and how they are found and chosen."""
+
+    rows: int  # N
+    width: int  # W
+    heads: int  # R
+    k: int  # K
+    similarity: str = "cosine"
+    delta: float = 0.005
+    k_links: int = 0  # K_L, 0 for a memory without links
+    link_gradients: bool = False
+    allocation: str = "ring"  # or "free": rows to write anew by usage
+    index: Index = field(default_factory=Linear)
+    masked: bool = False  # masked content addressing
+
+    def __post_init__(self) -> None:
+        checks.at_most("memory_size", checks.positive_int("memory_size", self.rows), "the largest", MOST_ROWS)
+        checks.positive_int("word_size", self.width)
+        checks.at_most("num_heads", checks.positive_int("num_heads", self.heads), "memory_size", self.rows)
+        checks.at_most("k", checks.positive_int("k", self.k), "memory_size", self.rows)
+        checks.one_of("similarity", self.similarity, SIMILARITIES)
+        object.__setattr__(self, "delta", checks.number_in("delta", self.delta, 0.0, 1.0))
+        checks.boolean("link_gradients", self.link_gradients)
+        checks.one_of("allocation", self.allocation, ALLOCATIONS)
+        checks.boolean("masked", self.masked)
+
+    @property
+    def read_size(self) -> int:
+        """R·W, the width of what a step reads."""
+        return self.heads * self.width
+
+    @property
+    def interface(self) -> Interface:
+        return sparse_interface(self.heads, self.width, self.k_links > 0, self.allocation == "free", self.masked)
+
+    def settings(self) -> dict[str, Any]:
+        """What a `repr` shows."""
+        shown: dict[str, Any] = {"memory_size": self.rows, "word_size": self.width, "num_heads": self.heads}
+        shown |= {"k": self.k, "index": self.index, "similarity": self.similarity}
+        if self.k_links:
+            shown |= {"k_links": self.k_links, "link_gradients": self.link_gradients, "allocation": self.allocation}
+        return shown

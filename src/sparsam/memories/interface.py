@@ -1,0 +1,90 @@
+"""The interface vector (p_t of section 3.3): what a controller asks of a memory, declared once as named fields.
+
+Every engine takes offsets and activations from such a declaration: the reference through `split`, the native core
+through its own copy of the order (csrc, compared with this one by a test), the GPU kernels through their layout.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def one_plus(x: Tensor) -> Tensor:
+    """1 + softplus(x), at least 1."""
+    return 1 + F.softplus(x)
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "identity": lambda x: x,
+    "one_plus": one_plus,
+    "softplus": F.softplus,
+    "sigmoid": torch.sigmoid,
+    "softmax": lambda x: torch.softmax(x, dim=-1),  # over the field's last dimension
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """A named part of the interface vector."""
+
+    name: str
+    shape: tuple[int, ...]  # of one batch element, heads first
+    activation: str = "identity"
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Interface:
+    """Fields one after the other."""
+
+    fields: tuple[Field, ...]
+
+    @property
+    def size(self) -> int:
+        """F, the numbers of an interface vector."""
+        return sum(field.size for field in self.fields)
+
+    def offsets(self) -> dict[str, int]:
+        """Where each field begins."""
+        found, at = {}, 0
+        for field in self.fields:
+            found[field.name] = at
+            at += field.size
+        return found
+
+    def split(self, vector: Tensor) -> dict[str, Tensor]:
+        """The activated fields, (B, *shape) each, of an interface vector (B, F)."""
+        parts = vector.split([field.size for field in self.fields], dim=-1)
+        return {
+            field.name: ACTIVATIONS[field.activation](part.reshape(vector.shape[0], *field.shape))
+            for field, part in zip(self.fields, parts)
+        }
+
+
+def sparse_interface(
+    heads: int, width: int, links: bool = False, free_gates: bool = False, masks: bool = False
+) -> Interface:
+    """SAM's and DAM's fields: q, a, beta, alpha, gamma; then read modes with links, free gates with usage, masks."""
+    fields = [
+        Field("query", (heads, width)),  # q
+        Field("write_word", (heads, width)),  # a
+        Field("strength", (heads,), "one_plus"),  # beta
+        Field("write_gate", (heads,), "sigmoid"),  # alpha
+        Field("interpolation", (heads,), "sigmoid"),  # gamma
+    ]
+    if links:
+        fields.append(Field("read_modes", (heads, 3), "softmax"))  # pi: backward, content, forward
+    if free_gates:
+        fields.append(Field("free_gates", (heads,), "sigmoid"))  # f
+    if masks:
+        fields.append(Field("masks", (heads, width), "sigmoid"))  # m
+    return Interface(tuple(fields))

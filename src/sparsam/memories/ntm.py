@@ -1,0 +1,126 @@
+"""The memory of the Neural Turing Machine (Graves 2014; section 2.3): addressing by content and location."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from sparsam import checks
+from sparsam.engines.reference.dense import dense_read, erase_and_add
+from sparsam.engines.reference.location import TAPS, interpolate, sharpen, shift
+from sparsam.memories.dense import DenseMemoryModel
+from sparsam.memories.fused.cosine import dense_content_weights
+from sparsam.memories.interface import Field, Interface
+from sparsam.memories.memory import Step
+from sparsam.state import State
+from sparsam.trace import READ, WRITE, DenseAccess
+
+BLANK = 1e-6  # every number of a blank memory
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NTMState(State):
+    """State of the NTM."""
+
+    read: Tensor  # r (B, R, W)
+    read_weights: Tensor  # w^R (B, R, N)
+    write_weights: Tensor  # w^W (B, R, N)
+    memory: Tensor  # M (B, N, W)
+    start: NTMState | None = None
+
+
+class Heads(NamedTuple):
+    """What the controller asks of R heads that address the memory."""
+
+    key: Tensor  # k (B, R, W)
+    strength: Tensor  # beta (B, R), softplus
+    gate: Tensor  # g (B, R), sigmoid
+    taps: Tensor  # s (B, R, 3), softmax over shifts by -1, 0, +1
+    exponent: Tensor  # gamma (B, R), 1 + softplus
+
+
+class NTMMemory(DenseMemoryModel):
+    """R read heads and R write heads over N words.
+
+    A blank memory is 1e-6 everywhere. All heads start on row 0: the words of a blank memory are alike, so nothing else
+    would ever tell one row from another.
+    """
+
+    name = "ntm"
+    state_class = NTMState
+
+    def __init__(self, rows: int, width: int, heads: int, compile_step: bool = False) -> None:
+        super().__init__(rows, width, heads)
+        self.compile_step = checks.boolean("compile_step", compile_step)
+
+    @property
+    def interface(self) -> Interface:
+        """Everywhere the read heads first and then the write heads; erase and add of the write heads alone."""
+        heads, width = self.heads, self.width
+        return Interface(
+            (
+                Field("keys", (2 * heads, width)),
+                Field("strengths", (2 * heads,), "softplus"),
+                Field("gates", (2 * heads,), "sigmoid"),
+                Field("taps", (2 * heads, TAPS), "softmax"),
+                Field("exponents", (2 * heads,), "one_plus"),
+                Field("erase", (heads, width), "sigmoid"),
+                Field("add", (heads, width)),
+            )
+        )
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {
+            "read": (self.heads, self.width),
+            "read_weights": (self.heads, self.rows),
+            "write_weights": (self.heads, self.rows),
+            "memory": (self.rows, self.width),
+        }
+
+    def fresh(self, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:
+        weights = like.new_zeros(batch, self.heads, self.rows)
+        weights[..., 0] = 1.0
+        return {
+            "read": like.new_zeros(batch, self.heads, self.width),
+            "read_weights": weights,
+            "write_weights": weights,
+            "memory": self.starting_words(batch, initial, like, BLANK),
+        }
+
+    def asked(self, vector: Tensor) -> tuple[Heads, Heads, Tensor, Tensor]:
+        """The read heads, the write heads, and the erase and add vectors (B, R, W) of the latter."""
+        fields = self.interface.split(vector)
+        both = (fields[name] for name in ("keys", "strengths", "gates", "taps", "exponents"))
+        readers, writers = zip(*(part.split(self.heads, dim=1) for part in both))
+        return Heads(*readers), Heads(*writers), fields["erase"], fields["add"]
+
+    def step(self, vector: Tensor, state: Any) -> Step:
+        """Write first, then read."""
+        return compiled_step()(self, vector, state) if self.compile_step else self.plain_step(vector, state)
+
+    def plain_step(self, vector: Tensor, state: Any) -> Step:
+        """The step itself."""
+        readers, writers, erase, add = self.asked(vector)
+        w_write = address(writers, state.memory, state.write_weights)
+        words = erase_and_add(state.memory, w_write, erase, add)
+        w_read = address(readers, words, state.read_weights)
+        read = dense_read(w_read, words)
+        fields = {"read": read, "read_weights": w_read, "write_weights": w_write, "memory": words}
+        return read, fields, [DenseAccess(WRITE, w_write), DenseAccess(READ, w_read)]
+
+
+@functools.cache
+def compiled_step() -> Callable[[NTMMemory, Tensor, Any], Step]:
+    """`NTMMemory.plain_step` compiled, for all models: kept here, so that a model can still be copied and pickled."""
+    return torch.compile(NTMMemory.plain_step)
+
+
+def address(heads: Heads, words: Tensor, previous: Tensor) -> Tensor:
+    """Weights (B, R, N): by content, gated with the previous weights, shifted, sharpened (Graves 2014, figure 2)."""
+    content = dense_content_weights("cosine", heads.key, heads.strength, words)
+    return sharpen(shift(interpolate(heads.gate, content, previous), heads.taps), heads.exponent)

@@ -1,0 +1,131 @@
+"""The memory of Sparse Access Memory (section 3): K words read per head, R(K+1) written, whatever its size."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from sparsam.engines.reference import free_usage, ring
+from sparsam.engines.reference.addressing import content_weights, gather_words, most_similar, weighted_sum
+from sparsam.engines.reference.masking import masked_words
+from sparsam.engines.reference.writing import sparse_write, write_weights
+from sparsam.memories.description import SparseSizes
+from sparsam.memories.interface import Interface
+from sparsam.memories.memory import Memory, Step
+from sparsam.state import DenseMemory, State, dense_memory
+from sparsam.trace import READ, WRITE, Access
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SAMState(State):
+    """State of SAM. `memory` is the engine's: a `DenseMemory` of the reference, a `NativeMemory` of the native one."""
+
+    read: Tensor  # r (B, R, W)
+    read_rows: Tensor  # (B, R, K) int64, -1 before the first read
+    read_weights: Tensor  # w^R (B, R, K)
+    memory: Any
+    start: SAMState | None = None
+
+
+class SAMMemory(Memory):
+    """N words, read and written sparsely: steps 2 to 6 of SAM."""
+
+    name = "sam"
+    state_class: ClassVar[type[State]] = SAMState
+
+    def __init__(self, sizes: SparseSizes) -> None:
+        self.sizes = sizes
+        self.rows, self.width, self.heads = sizes.rows, sizes.width, sizes.heads
+
+    @property
+    def interface(self) -> Interface:
+        return self.sizes.interface
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        reads = (self.heads, self.sizes.k)
+        return {
+            "read": (self.heads, self.width),
+            "read_rows": reads,
+            "read_weights": reads,
+            "memory": (self.rows, self.width),
+        }
+
+    def settings(self) -> dict[str, Any]:
+        return self.sizes.settings()
+
+    def options(self) -> dict[str, Any]:
+        return {"masked": True} if self.sizes.masked else {}
+
+    def no_read(self, batch: int, like: Tensor) -> dict[str, Tensor]:
+        """r zero and no previous read: the part of a fresh state that every engine shares."""
+        shape = (batch, self.heads, self.sizes.k)
+        return {
+            "read": like.new_zeros(batch, self.heads, self.width),
+            "read_rows": torch.full(shape, -1, dtype=torch.int64, device=like.device),
+            "read_weights": like.new_zeros(shape),
+        }
+
+    def fresh(self, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:
+        memory = dense_memory(batch, self.rows, self.width, initial, like)
+        if self.sizes.allocation == "free":
+            memory = dataclasses.replace(memory, usage=like.new_zeros(batch, self.rows))
+        return {**self.no_read(batch, like), "memory": memory}
+
+    def step(self, vector: Tensor, state: Any) -> Step:
+        """Write first, then read."""
+        asked = self.interface.split(vector)
+        memory: DenseMemory = state.memory
+        unused, usage = self.unused(asked, state)
+        room = None if usage is None else free_usage.room(usage, unused)
+        write_rows, w_write = write_weights(
+            asked["write_gate"], asked["interpolation"], state.read_rows, state.read_weights, unused, room
+        )
+        words = sparse_write(memory.words, unused, write_rows, w_write, asked["write_word"])
+        read_rows, w_read, read, more = self.read(asked, words, state, write_rows, w_write)
+        accessed = self.accessed(memory, usage, write_rows, w_write, read_rows, w_read)
+        memory = dataclasses.replace(memory, words=words, **accessed)
+        fields = {"read": read, "read_rows": read_rows, "read_weights": w_read, "memory": memory, **more}
+        return read, fields, [Access(WRITE, 0, write_rows, w_write), Access(READ, 0, read_rows, w_read)]
+
+    def unused(self, asked: dict[str, Tensor], state: Any) -> tuple[Tensor, Tensor | None]:
+        """Step 2: the rows u (B, R) to write anew, and the usage (B, N) that limits how much; None for no limit."""
+        return ring.least_recently_accessed(state.memory.last_access, self.heads), None
+
+    def read(
+        self, asked: dict[str, Tensor], words: Tensor, state: Any, write_rows: Tensor, w_write: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, dict[str, Any]]:
+        """Step 5: rows and weights (B, R, K), the words read (B, R, W), and fields that a memory adds to the state."""
+        rows, weights = self.content(asked, words)
+        return rows, weights, weighted_sum(weights, gather_words(words, rows)), {}
+
+    def content(self, asked: dict[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows and weights (B, R, K) of the most similar words."""
+        kind, query, strength = self.sizes.similarity, asked["query"], asked["strength"]
+        if not self.sizes.masked:
+            rows = self.select_rows(query, words)
+            return rows, content_weights(kind, query, strength, gather_words(words, rows))
+        query = query * asked["masks"]
+        rows = self.select_rows(query, masked_words(words, asked["masks"]))
+        return rows, content_weights(kind, query, strength, masked_words(gather_words(words, rows), asked["masks"]))
+
+    def select_rows(self, query: Tensor, words: Tensor) -> Tensor:
+        """The K rows per head that a step reads: exact search, constants for the gradient."""
+        return most_similar(self.sizes.similarity, query, words, self.sizes.k)
+
+    def accessed(
+        self,
+        memory: DenseMemory,
+        usage: Tensor | None,
+        write_rows: Tensor,
+        w_write: Tensor,
+        read_rows: Tensor,
+        w_read: Tensor,
+    ) -> dict[str, Tensor]:
+        """Step 6: the fields of the memory that say which rows come next, after this step's accesses."""
+        used = ring.summed_weights(write_rows, w_write, self.rows) + ring.summed_weights(read_rows, w_read, self.rows)
+        last_access, clock = ring.touch(memory.last_access, memory.clock, used > self.sizes.delta)
+        return {"last_access": last_access, "clock": clock}

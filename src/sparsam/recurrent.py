@@ -1,0 +1,200 @@
+"""The calling convention of `nn.LSTM`, which the six models and the layer share: sequences, states, lengths, resets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from sparsam import checks, engines
+from sparsam.memories.memory import Memory
+from sparsam.state import State
+from sparsam.trace import Access, Trace
+
+
+class Recurrent(nn.Module):
+    """A module with a memory that runs sequences.
+
+    Subclasses give `run` (a sequence from a state), `start_fields` (what a fresh state holds beside the memory) and
+    `start_shapes` (the shapes of those).
+    """
+
+    state_class: ClassVar[type[State]]
+    memory: Memory | None
+    input_size: int
+
+    def __init__(self, batch_first: bool, engine: str) -> None:
+        super().__init__()
+        self.batch_first = checks.boolean("batch_first", batch_first)
+        self.engine = engine
+
+    @property
+    def engine(self) -> str:
+        """The engine asked for; `engine_used` is the one that runs."""
+        return self._engine
+
+    @engine.setter
+    def engine(self, name: str) -> None:
+        self._engine = checks.one_of("engine", name, engines.names())
+
+    @property
+    def engine_used(self) -> str:
+        """The engine that runs this module where its parameters are now: "native", "cuda" or "reference"."""
+        return engines.plan(self).engine.name
+
+    @property
+    def engine_plan(self) -> str:
+        """`engine_used` in words: whether the controller runs inside the engine, and if not, why."""
+        return str(engines.plan(self))
+
+    def why_not_fused(self, engine: engines.Engine) -> str | None:
+        """Why a fast engine has to call parts of this module step by step; None when it need not."""
+        return None
+
+    @property
+    def like(self) -> Tensor:
+        """A parameter, for its device and type."""
+        return next(self.parameters())
+
+    def start_fields(self, batch: int, like: Tensor) -> dict[str, Any]:
+        """The fields of a fresh state beside the memory's."""
+        raise NotImplementedError
+
+    def start_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Their shapes, without the batch dimension."""
+        raise NotImplementedError
+
+    def run(self, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> tuple[Tensor, State, Sequence[Access]]:
+        """x (T, B, I) from `state`; `ends` (B,) are lengths in 0..T on the CPU."""
+        raise NotImplementedError
+
+    def initial_state(self, batch_size: int, initial_memory: Tensor | None = None) -> Any:
+        """What a call without a state starts from: all zero, the memory blank or `initial_memory`.
+
+        `initial_memory` is (N, W), shared by the batch, or (B, N, W). The state keeps the numbers that it has now; a
+        gradient reaches it.
+        """
+        checks.positive_int("batch_size", batch_size)
+        memory, like = self.memory, self.like
+        if memory is None:
+            if initial_memory is not None:
+                raise ValueError(f"initial_memory: {type(self).__name__} has no memory, expected None")
+            fields = self.start_fields(batch_size, like)
+        else:
+            if initial_memory is not None:
+                checks.initial_memory(initial_memory, batch_size, memory.rows, memory.width, like)
+            held = engines.plan(self).engine.fresh(memory, batch_size, initial_memory, like)
+            fields = {**held, **self.start_fields(batch_size, like)}
+        fields = {"hidden": None, "cell": None, **fields}
+        return self.state_class(**fields, start=self.state_class(**fields))  # type: ignore[call-arg]
+
+    def forward(
+        self,
+        x: Any,
+        state: Any = None,
+        lengths: Tensor | None = None,
+        resets: Tensor | None = None,
+    ) -> tuple[Any, Any]:
+        """Run a sequence x (T, B, I), or (B, T, I) with `batch_first`; returns the outputs and the final state.
+
+        `state` goes on where another call ended. `lengths` (B,) marks padded batches: the steps past an element's
+        length change nothing and their outputs are 0. `resets` (T, B), or (B, T) with `batch_first`: before such a
+        step such an element starts anew, from what its state began with. x may also be (T, I), one sequence without a
+        batch, or a `PackedSequence`, which comes back as one.
+        """
+        if isinstance(x, PackedSequence):
+            return self._packed(x, state, lengths, resets)
+        if isinstance(x, Tensor) and x.dim() == 2 and x.shape[-1] == self.input_size:
+            if lengths is not None:
+                raise ValueError("lengths: expected None for one sequence without a batch, (T, I)")
+            at = 0 if self.batch_first else 1
+            flags = None if resets is None else torch.as_tensor(resets).unsqueeze(at)
+            y, state = self.forward(x.unsqueeze(at), state, None, flags)
+            return y.squeeze(at), state
+        y, state, _ = self._run(x, state, lengths, resets, record=False)
+        return y, state
+
+    def _packed(self, x: PackedSequence, state: Any, lengths: Any, resets: Any) -> tuple[PackedSequence, Any]:
+        if lengths is not None:
+            raise ValueError("lengths: expected None beside a PackedSequence, which has its own")
+        padded, ends = pad_packed_sequence(x, batch_first=self.batch_first)
+        y, state = self.forward(padded, state, ends, resets)
+        order = x.sorted_indices
+        if order is not None:
+            y, ends = y.index_select(0 if self.batch_first else 1, order), ends[order.cpu()]
+        packed = pack_padded_sequence(y, ends, batch_first=self.batch_first)
+        return PackedSequence(packed.data, x.batch_sizes, x.sorted_indices, x.unsorted_indices), state
+
+    def trace(self, x: Tensor, state: Any = None, lengths: Tensor | None = None, resets: Tensor | None = None) -> Trace:
+        """Run a sequence and record which rows each head read and wrote when (see `Trace`)."""
+        _, _, accesses = self._run(x, state, lengths, resets, record=True)
+        return Trace.of(accesses)
+
+    def _run(self, x: Any, state: Any, lengths: Any, resets: Any, record: bool) -> tuple[Tensor, Any, Sequence[Access]]:
+        like = self.like
+        x = checks.sequence(x, self.input_size, self.batch_first, like)
+        steps, batch, _ = x.shape
+        if lengths is not None:
+            lengths = checks.sequence_lengths(lengths, steps, batch)
+            past = torch.arange(steps)[:, None] >= lengths
+            x = x.masked_fill(past[..., None].to(x.device), 0.0)  # padding, NaN too, must not reach a gradient
+            if not bool(past.any()):
+                lengths = None
+        state = self.initial_state(batch) if state is None else self._checked_state(state, batch, like)
+        if resets is None:
+            y, state, accesses = self.run(x, state, lengths, record)
+        else:
+            flags = checks.reset_flags(resets, steps, batch, self.batch_first)
+            y, state, accesses = self._run_episodes(x, state, lengths, flags, record)
+        return y.transpose(0, 1) if self.batch_first else y, state, accesses
+
+    def _run_episodes(
+        self, x: Tensor, state: Any, lengths: Tensor | None, flags: Tensor, record: bool
+    ) -> tuple[Tensor, Any, Sequence[Access]]:
+        """The sequence in pieces that begin where an element starts anew."""
+        steps = x.shape[0]
+        if lengths is not None:
+            flags = flags & (torch.arange(steps)[:, None] < lengths)
+        begins = [t for t in range(steps) if t == 0 or bool(flags[t].any())]
+        outputs, seen = [], list[Access]()
+        for begin, end in zip(begins, [*begins[1:], steps]):
+            if bool(flags[begin].any()):
+                state = state.reset(flags[begin].to(x.device))
+            left = None if lengths is None else (lengths - begin).clamp(0, end - begin)
+            y, state, accesses = self.run(x[begin:end], state, left, record)
+            outputs.append(y)
+            seen += [access.later(begin) for access in accesses]
+        return torch.cat(outputs), state, seen
+
+    def state_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each field of a state that has one, without its batch dimension."""
+        return {**self.start_shapes(), **({} if self.memory is None else self.memory.shapes())}
+
+    def _checked_state(self, state: Any, batch: int, like: Tensor) -> Any:
+        if type(state) is not self.state_class:
+            raise TypeError(
+                f"state: expected a {self.state_class.__name__} of a {type(self).__name__}, got {type(state).__name__}"
+            )
+        if state.batch_size != batch:
+            raise ValueError(f"state: expected batch size B = {batch} as in x, got {state.batch_size}")
+        expected = self.state_shapes()
+        for name, want in expected.items():
+            value = getattr(state, name)
+            if not isinstance(value, Tensor) and not hasattr(value, "engine"):
+                shape = ", ".join(["B", *map(str, want)])
+                raise TypeError(f"state: expected {name} of shape ({shape}), got {type(value).__name__}")
+            if (isinstance(value, Tensor) or len(value.shape) > 1) and tuple(value.shape[1:]) != want:
+                raise ValueError(
+                    f"state: expected {name} of shape (B, {', '.join(map(str, want))}), got {tuple(value.shape)}"
+                )
+            if value.shape[0] != batch:
+                raise ValueError(f"state: expected {name} of batch size B = {batch}, got {value.shape[0]}")
+            if isinstance(value, Tensor):
+                if value.is_floating_point():
+                    checks.like_parameter("state", value, like)
+                elif value.dtype != torch.int64:
+                    raise TypeError(f"state: expected {name} of dtype torch.int64, got {value.dtype}")
+        return state

@@ -1,0 +1,159 @@
+// Whole sequences through the kernels: on several threads at once, each with its own memories, and one memory that many
+// threads ask for, where one gets it and the others are told. Also meant for the thread sanitizer.
+#include "step/record.h"
+
+#include <atomic>
+#include <cmath>
+#include <random>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "memory/claim.h"
+
+using namespace sparsam;
+
+namespace {
+
+constexpr int32_t kBatch = 5, kHidden = 6, kInputs = 3;
+constexpr int64_t kSteps = 20;
+
+MemoryShape memory_shape(bool links) {
+  MemoryShape s;
+  s.rows = 30, s.width = 5, s.heads = 2, s.k = 3, s.delta = 0.005;
+  s.k_links = links ? 4 : 0;
+  s.link_gradients = links;
+  return s;
+}
+
+struct Problem {
+  Problem(Cell cell, bool links)
+      : shape(memory_shape(links), cell, kSteps, kBatch, cell == Cell::none ? InterfaceLayout(memory_shape(links)).size : kInputs,
+              cell == Cell::none ? 0 : kHidden) {
+    std::mt19937 random(1);
+    std::normal_distribution<double> normal;
+    auto fill = [&](std::vector<double>& to, size_t count) {
+      to.resize(count);
+      for (double& x : to) x = normal(random);
+    };
+    const size_t gates = size_t(traits(cell).blocks) * kHidden;
+    fill(x, kSteps * kBatch * shape.inputs);
+    fill(w_ih, gates * (shape.inputs + shape.read_width()));
+    fill(w_hh, gates * kHidden);
+    fill(b_ih, gates);
+    fill(b_hh, gates);
+    fill(w_interface, size_t(shape.interface) * kHidden);
+    fill(b_interface, shape.interface);
+    zeros.assign(kBatch * (kHidden + shape.read_width() + shape.reads()), 0.0);
+  }
+
+  Weights<double> weights() const {
+    return {w_ih.data(), shape.inputs + shape.read_width(), w_hh.data(), kHidden, b_ih.data(), b_hh.data(),
+            w_interface.data(), b_interface.data()};
+  }
+  ForwardCall<double> call(Versions<double> versions, int threads, bool record) const {
+    return {shape,        x.data(),     weights(),    zeros.data(),
+            zeros.data(), zeros.data(), std::vector<int32_t>(kBatch * shape.reads(), -1), zeros.data(),
+            std::vector<int64_t>{20, 13, 0, 20, 1}, std::move(versions), record, true, threads, {}};
+  }
+  Versions<double> fresh() const {
+    Versions<double> out;
+    for (int b = 0; b < kBatch; ++b) out.push_back(Version<double>::fresh(shape, nullptr));
+    return out;
+  }
+  // Outputs and some gradients of a forward and a backward pass, one after the other.
+  std::vector<double> run(int threads) const {
+    auto record = run_forward(call(fresh(), threads, true));
+    std::vector<double> out(record->joint.get(), record->joint.get() + record->joint.size);
+    const std::vector<double> d_joint(record->joint.size, 0.5);
+    BackwardCall<double> back{x.data(), weights(), d_joint.data(), nullptr, nullptr, nullptr, nullptr,
+                              std::vector<RowGradients<double>>(kBatch), std::vector<LinkEntries<double>>(kBatch), true,
+                              threads,  {}};
+    auto gradients = run_backward(*record, std::move(back));
+    out.insert(out.end(), gradients->x.get(), gradients->x.get() + gradients->x.size);
+    if (gradients->w_ih) out.insert(out.end(), gradients->w_ih.get(), gradients->w_ih.get() + gradients->w_ih.size);
+    for (const auto& version : record->before) {  // the backward pass ends on the starting memory
+      const Claim<double> claim(*version);
+      CHECK(version->is_current() && version->timeline().memory.written().empty());
+    }
+    return out;
+  }
+
+  SequenceShape shape;
+  std::vector<double> x, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface, zeros;
+};
+
+void threads_agree(Cell cell, bool links) {
+  const Problem problem(cell, links);
+  const std::vector<double> expected = problem.run(1);
+  for (const double value : expected) CHECK(std::isfinite(value));
+  CHECK(problem.run(3) == expected);
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      for (int round = 0; round < 5; ++round) wrong += problem.run(1 + round % 2) != expected;
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+}
+
+void one_memory_for_many_threads() {
+  const Problem problem(Cell::lstm, true);
+  const Versions<double> versions = problem.fresh();
+  auto expected = run_forward(problem.call(versions, 1, true));
+  std::atomic<int> wrong{0}, ran{0}, told{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < 50; ++round) {
+        try {
+          auto record = run_forward(problem.call(versions, 1, (round + i) % 2 == 0));
+          ++ran;
+          for (size_t j = 0; j < record->joint.size; ++j) wrong += record->joint.get()[j] != expected->joint.get()[j];
+        } catch (const std::runtime_error&) {
+          ++told;
+        }
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0 && ran > 0 && ran + told == 200);
+}
+
+// A sequence that ends by an exception leaves the versions that it began from as they were.
+void interrupted() {
+  for (const bool record : {false, true}) {
+    const Problem problem(Cell::gru, true);
+    const Versions<double> versions = problem.fresh();
+    auto expected = run_forward(problem.call(versions, 1, record));
+    SequenceShape longer = problem.shape;
+    longer.steps = 400;
+    const std::vector<double> x(400 * kBatch * kInputs, 0.1);
+    ForwardCall<double> call = problem.call(versions, 2, record);
+    call.shape = longer;
+    call.x = x.data();
+    call.lengths.assign(kBatch, 400);
+    call.check = [] { throw std::runtime_error("enough"); };
+    bool thrown = false;
+    try {
+      run_forward(call);
+    } catch (const std::runtime_error&) {
+      thrown = true;
+    }
+    CHECK(thrown);
+    auto again = run_forward(problem.call(versions, 1, record));
+    for (size_t j = 0; j < again->joint.size; ++j) CHECK(again->joint.get()[j] == expected->joint.get()[j]);
+  }
+}
+
+}  // namespace
+
+int main() {
+  for (const Cell cell : {Cell::none, Cell::lstm, Cell::gru})
+    for (const bool links : {false, true}) threads_agree(cell, links);
+  one_memory_for_many_threads();
+  interrupted();
+  std::puts("sequence: all tests passed");
+  return 0;
+}

@@ -1,0 +1,279 @@
+"""Malformed direct calls of `_native`, in a process of its own: `python tests/engines/native_fuzz.py FIRST LAST`.
+
+Each case takes a good call and spoils one or two of its arguments. A call has to raise; what was spoiled may also be
+good by chance, and then the call has to return. Prints a line before each case, so that a crash can be told.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sparsam import _native as native
+
+T, B, INPUTS, H = 3, 2, 4, 5
+BIG = (-(2**70), -(2**63), -(2**31) - 1, -1, 0, 2**31 - 1, 2**31, 2**40, 2**62, 2**63, 2**70)
+JUNK = (None, "x", b"x", 1.5, float("nan"), float("inf"), [], {}, (), object(), True, 7, [1, 2], np.zeros(0), np.float32(1))
+
+
+def sizes(rng: random.Random, links: bool, free: bool = False) -> Any:
+    settings = rng.choice([None, None, native.IndexSettings("lsh", {}), native.IndexSettings("kdtree", {})])
+    k_links = 3 if links else 0
+    return native.Sizes(8, 3, 2, 2, native.Similarity.cosine, 0.005, k_links, links and rng.random() < 0.5, free, settings)
+
+
+def spoiled_array(rng: random.Random, good: Any) -> Any:
+    """An array that is wrong in one way, or a wrong thing altogether."""
+    choice = rng.randrange(12)
+    if not isinstance(good, np.ndarray) or choice == 0:
+        return rng.choice(JUNK)
+    if choice == 1:
+        return good.astype(rng.choice([np.float16, np.float32, np.float64, np.int8, np.int32, np.int64, bool, object, "U3"]))
+    if choice == 2:
+        return good.astype(good.dtype.newbyteorder())
+    if choice == 3:
+        return np.concatenate([good, good], axis=rng.randrange(good.ndim))
+    if choice == 4:
+        return good[(slice(None),) * rng.randrange(good.ndim) + (slice(0, -1),)]
+    if choice == 5:
+        return good[(slice(None),) * rng.randrange(good.ndim) + (slice(None, None, -1),)]
+    if choice == 6:
+        return np.repeat(good, 2, axis=-1)[..., ::2]
+    if choice == 7:
+        return good[None]
+    if choice == 8:
+        return good.reshape(-1)
+    if choice == 9:
+        return np.broadcast_to(good[:1], good.shape)
+    if choice == 10:
+        return np.frombuffer(b"\0" + good.tobytes(), good.dtype, offset=0, count=0).reshape((0,) * good.ndim)
+    raw = bytearray(1) + bytearray(good.tobytes())
+    return np.frombuffer(raw, good.dtype, offset=1).reshape(good.shape)  # not aligned
+
+
+def spoiled_numbers(rng: random.Random, good: np.ndarray) -> np.ndarray:
+    """Values out of range."""
+    bad = good.copy()
+    if bad.size:
+        for _ in range(rng.randrange(1, 4)):
+            bad.reshape(-1)[rng.randrange(bad.size)] = rng.choice([-(2**62), -(2**31), -2, 8, 9, 17, 2**31, 2**40, 2**62])
+    return bad
+
+
+def spoiled(rng: random.Random, good: Any) -> Any:
+    if isinstance(good, np.ndarray):
+        if good.dtype == np.int64 and rng.random() < 0.5:
+            return spoiled_numbers(rng, good)
+        return spoiled_array(rng, good)
+    if isinstance(good, bool) or good is None:
+        return rng.choice(JUNK[1:])
+    if isinstance(good, int):
+        return rng.choice(BIG + JUNK[:8])
+    if isinstance(good, list):
+        return rng.choice([good[:-1], good + good, [], None, [None] * len(good), [1] * len(good), tuple, good[0]])
+    return rng.choice(JUNK)
+
+
+def forward_arguments(rng: random.Random, cell: str, s: Any, suffix: str) -> dict[str, Any]:
+    dtype = np.float32 if suffix == "32" else np.float64
+    numbers = lambda *shape: np.random.default_rng(rng.randrange(2**31)).standard_normal(shape).astype(dtype)  # noqa: E731
+    blocks = {"none": 0, "lstm": 4, "gru": 3}[cell]
+    hidden, inputs, rows = (H, INPUTS, blocks * H) if blocks else (0, s.interface_size, 0)
+    width = s.heads * s.width
+    shapes = {"w_ih": (rows, inputs + width), "w_hh": (rows, hidden), "b_ih": (rows,), "b_hh": (rows,)}
+    shapes |= {"w_interface": (s.interface_size, hidden), "b_interface": (s.interface_size,)}
+    version = getattr(native, f"Version{suffix}")
+    return {
+        "sizes": s,
+        "cell": getattr(native.Cell, cell),
+        "hidden": hidden,
+        "x": numbers(T, B, inputs),
+        **{name: numbers(*shape) if blocks else None for name, shape in shapes.items()},
+        "h0": numbers(B, hidden) if blocks else None,
+        "c0": numbers(B, hidden) if cell == "lstm" else None,
+        "read0": numbers(B, s.heads, s.width),
+        "rows0": np.random.default_rng(1).integers(-1, s.rows, (B, s.heads, s.k)),
+        "weights0": numbers(B, s.heads, s.k),
+        "lengths": rng.choice([None, np.array([T, 0]), np.array([1, 2])]),
+        "versions": [version.fresh(s) for _ in range(B)],
+        "record": True,
+        "trace": rng.random() < 0.5,
+        "threads": rng.choice([1, 2]),
+    }
+
+
+def fuzz_forward(rng: random.Random) -> Callable[[], Any]:
+    suffix, cell = rng.choice(["32", "64"]), rng.choice(["none", "lstm", "gru"])
+    links = rng.random() < 0.6
+    arguments = forward_arguments(rng, cell, sizes(rng, links, links and rng.random() < 0.4), suffix)
+    for name in rng.sample(list(arguments), rng.choice([1, 1, 2])):
+        if name == "versions" and rng.random() < 0.5:
+            other = rng.choice([sizes(rng, not links), native.Sizes(9, 3, 2, 2, native.Similarity.dot, 0.0)])
+            made = getattr(native, f"Version{rng.choice(['32', '64'])}").fresh(other)
+            arguments[name] = [made, arguments[name][1]]
+        elif name == "cell":
+            arguments[name] = rng.choice([native.Cell.none, native.Cell.lstm, native.Cell.gru, 1, "lstm", None])
+        elif name == "sizes":
+            arguments[name] = rng.choice([sizes(rng, not links), None, 3, native.Similarity.dot])
+        else:
+            arguments[name] = spoiled(rng, arguments[name])
+    return lambda: getattr(native, f"forward{suffix}")(**arguments)
+
+
+def fuzz_backward(rng: random.Random) -> Callable[[], Any]:
+    suffix, cell = rng.choice(["32", "64"]), rng.choice(["none", "lstm", "gru"])
+    s = sizes(rng, rng.random() < 0.6)
+    forward = forward_arguments(rng, cell, s, suffix)
+    record = getattr(native, f"forward{suffix}")(**forward)
+    dtype = forward["x"].dtype
+    joint = record.joint
+    weights = ("w_ih", "w_hh", "b_ih", "b_hh", "w_interface", "b_interface")
+    arguments = {
+        "record": record,
+        "x": forward["x"],
+        **{name: forward[name] for name in weights},
+        "d_joint": np.ones_like(joint),
+        "d_hidden": None if record.hidden is None else np.ones_like(record.hidden),
+        "d_cell": None if record.cell is None else np.ones_like(record.cell),
+        "d_read": np.ones_like(record.read),
+        "d_weights": np.ones_like(record.weights),
+        "memory_at": np.array([[0, 1, 1], [0, 3, 7]]),
+        "memory_words": np.ones((3, s.width), dtype),
+        "link_at": np.array([[0, 1], [0, 16], [0, 7]]) if s.link_gradients else None,
+        "link_values": np.ones(2, dtype) if s.link_gradients else None,
+        "needs_x": True,
+        "threads": 1,
+    }
+    for name in rng.sample(list(arguments), rng.choice([1, 1, 2])):
+        if name == "record":
+            other = "64" if suffix == "32" else "32"
+            theirs = forward_arguments(rng, cell, s, other)
+            unrecorded = getattr(native, f"forward{suffix}")(**forward_arguments(rng, cell, s, suffix) | {"record": False})
+            arguments[name] = rng.choice([None, 3, unrecorded, getattr(native, f"forward{other}")(**theirs)])
+        else:
+            arguments[name] = spoiled(rng, arguments[name])
+    return lambda: getattr(native, f"backward{suffix}")(**arguments)
+
+
+def fuzz_sizes(rng: random.Random) -> Callable[[], Any]:
+    arguments: dict[str, Any] = {"rows": 8, "width": 3, "heads": 2, "k": 2, "similarity": native.Similarity.dot}
+    arguments |= {"delta": 0.1, "k_links": 2, "link_gradients": True, "free_usage": False, "index": None}
+    for name in rng.sample(list(arguments), rng.choice([1, 2])):
+        arguments[name] = rng.choice(BIG + JUNK + (-0.5, 1 << 17, 9))
+    return lambda: native.Sizes(**arguments)
+
+
+def fuzz_version(rng: random.Random) -> Callable[[], Any]:
+    suffix = rng.choice(["32", "64"])
+    links = rng.random() < 0.7
+    s = sizes(rng, links, links and rng.random() < 0.5)
+    dtype = np.float32 if suffix == "32" else np.float64
+    version, initial = getattr(native, f"Version{suffix}"), getattr(native, f"Initial{suffix}")
+    words = np.ones((s.rows, s.width), dtype)
+    kind = rng.randrange(6)
+    if kind == 0:
+        wrong = [(0, 4), (-1, 4), (s, words), (s, initial(words[:-1])), (s, initial(words[:, :-1].copy())), (), (None,)]
+        chosen = rng.choice(wrong)
+        return lambda: version.fresh(*chosen)
+    if kind == 1:
+        return lambda: initial(spoiled(rng, words))
+    if kind == 2:
+        made = initial(words)
+        return lambda: made.equals(spoiled_array(rng, words))
+    if kind == 3:
+        fresh = version.fresh(s)
+        return lambda: fresh.candidates(spoiled_array(rng, words[0]))
+    arguments = forward_arguments(rng, "lstm", s, suffix)
+    parts = getattr(native, f"forward{suffix}")(**arguments | {"lengths": None}).after[0].export()
+    for name in rng.sample(list(parts), rng.choice([1, 1, 2])):
+        what = rng.randrange(5)
+        if what == 0:
+            del parts[name]
+        elif what == 1 and parts[name].ndim == 1 and parts[name].size > 1:
+            parts[name][0] = parts[name][-1]  # twice
+        elif what == 2:
+            parts[rng.choice(["link_ids", "usage_rows", "more", "rows"])] = parts[name]
+        elif what == 3 and parts[name].dtype == np.int32:
+            parts[name].reshape(-1)[rng.randrange(parts[name].size)] = rng.choice([-(2**31), -2, 0, 1, 8, 2**31 - 1])
+        else:
+            parts[name] = spoiled(rng, parts[name])
+    if rng.random() < 0.1:
+        parts = rng.choice(JUNK)
+
+    def restore_and_run() -> Any:
+        restored = version.restored(s, None, parts)
+        restored.export()
+        again = getattr(native, f"forward{suffix}")(**arguments | {"versions": [restored, restored.copied()]})
+        return again.after[0].export()
+
+    return restore_and_run
+
+
+def fuzz_rest(rng: random.Random) -> Callable[[], Any]:
+    dtype, suffix = rng.choice([(np.float32, "32"), (np.float64, "64")])
+    a, w = np.ones((6, 4), dtype), np.ones((3, 4), dtype)
+    kind = rng.randrange(6)
+    if kind == 0:
+        return lambda: native.Ring(rng.choice([0, -1, 2**31, 2**70, None, "x", 1.5]))
+    if kind == 1:
+        ring = native.Ring(5)
+        row = rng.choice([-1, 5, 10**6, 2**40, 2**70, None, 1.5])
+        return rng.choice(
+            [
+                lambda: ring.move_to_back(row),
+                lambda: ring.first(row if row != 5 else 6),
+                lambda: ring.undo(row, 0),
+                lambda: ring.undo(0, row),
+                lambda: ring.undo(3, 2),
+            ]
+        )
+    if kind == 2:
+        arguments = {"a": a, "w": w, "bias": np.ones(3, dtype), "threads": 1}
+        name = rng.choice(list(arguments))
+        arguments[name] = spoiled(rng, arguments[name])
+        return lambda: getattr(native, f"linear{suffix}")(**arguments)
+    if kind == 3:
+        arguments = {"a": a, "b": np.ones((6, 2), dtype), "threads": 1}
+        name = rng.choice(list(arguments))
+        arguments[name] = spoiled(rng, arguments[name])
+        return lambda: getattr(native, f"tall{suffix}")(**arguments)
+    if kind == 4:
+        out = np.zeros((6, 3), dtype)
+        if rng.random() < 0.3:
+            out.flags.writeable = False
+        arguments = {"a": a, "w": w, "bias": None, "forward": True, "out": out, "threads": 1}
+        name = rng.choice(list(arguments))
+        arguments[name] = spoiled(rng, arguments[name])
+        return lambda: native.row_product(**arguments)
+    arguments = {"a": a, "b": np.ones((6, 2), dtype), "out": np.zeros((4, 2), dtype), "threads": 1}
+    name = rng.choice(list(arguments))
+    arguments[name] = spoiled(rng, arguments[name])
+    return lambda: native.tall_product(**arguments)
+
+
+KINDS = (fuzz_forward, fuzz_forward, fuzz_backward, fuzz_backward, fuzz_sizes, fuzz_version, fuzz_version, fuzz_rest)
+EXPECTED = (ValueError, TypeError, RuntimeError, MemoryError, OverflowError)
+
+
+def main(first: int, last: int) -> None:
+    refused = 0
+    for case in range(first, last):
+        rng = random.Random(case)
+        make = KINDS[case % len(KINDS)]
+        print("case", case, make.__name__, flush=True)
+        call = make(rng)
+        try:
+            call()
+        except EXPECTED as error:
+            refused += 1
+            if "incompatible function arguments" not in str(error) and not str(error):
+                raise AssertionError(f"case {case}: an error that says nothing") from error
+    print("refused", refused, flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,153 @@
+"""SparseMemory, the layer: its equations, its engines, its place in somebody's own model."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import sparsam
+from sparsam import engines
+
+SIZES = dict(input_size=5, memory_size=12, word_size=4, num_heads=2, k=3)
+STEPS, BATCH = 8, 3
+
+
+def layer(engine="reference", **settings):
+    torch.manual_seed(1)
+    return sparsam.SparseMemory(**{**SIZES, "engine": engine, **settings}).double()
+
+
+def inputs(steps=STEPS, seed=7):
+    return torch.randn(steps, BATCH, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+FAST = [e for e in engines.ENGINES if e != "reference" and engines.why_not(e, layer("auto")) is None]
+EVERY = ["reference", *FAST]
+VARIANTS = [{}, {"links": 3}, {"links": 3, "link_gradients": True}, {"conv": 0}, {"conv": 2, "output_size": 7}]
+
+
+def dense(gradient):
+    return gradient.to_dense() if gradient.is_sparse else gradient
+
+
+def results(model, x, memory):
+    first, state = model(x[:3], model.initial_state(BATCH, initial_memory=memory))
+    second, state = model(x[3:], state, lengths=torch.tensor([5, 2, 4]))
+    loss = first.square().sum() + (second * torch.linspace(-1, 1, second.numel(), dtype=x.dtype).view_as(second)).sum()
+    loss = loss + state.read.square().sum()
+    found = torch.autograd.grad(loss, [x, memory, *model.parameters()])
+    return [first, second, state.read, *map(dense, found)], state
+
+
+@pytest.mark.parametrize("engine", FAST)
+@pytest.mark.parametrize("settings", VARIANTS, ids=str)
+def test_fast_equals_reference(engine, settings):
+    x = inputs().requires_grad_()
+    memory = torch.randn(12, 4, dtype=torch.float64, requires_grad=True)
+    (ours, state), (theirs, other) = (results(layer(e, **settings), x, memory) for e in (engine, "reference"))
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
+    for b in range(BATCH):
+        torch.testing.assert_close(state.memory_rows(b), other.memory_rows(b))
+    torch.testing.assert_close(state.window, other.window)
+
+
+def test_equations():
+    """The interface of step t is a linear map of the convolved inputs, the output one of [x_t, r_t]."""
+    model, x = layer(), inputs()
+    y, _ = model(x)
+    padded = F.pad(x.permute(1, 2, 0), (3, 0))
+    vectors = model.interface(F.conv1d(padded, model.conv.weight, model.conv.bias, groups=5).permute(2, 0, 1))
+    state, reads = model.initial_state(BATCH), []
+    for vector in vectors:
+        read, fields, _ = model.memory.step(vector, state)
+        state = dataclasses.replace(state, **fields)
+        reads.append(read.flatten(1))
+    torch.testing.assert_close(y, model.output(torch.cat([x, torch.stack(reads)], dim=-1)))
+
+
+@pytest.mark.parametrize("settings", VARIANTS, ids=str)
+def test_gradcheck(settings):
+    model = layer(**settings)
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    x = inputs(3).requires_grad_()
+    memory = torch.randn(12, 4, dtype=torch.float64, requires_grad=True)
+    run = lambda x, m: model(x, model.initial_state(BATCH, initial_memory=m))[0]  # noqa: E731
+    assert torch.autograd.gradcheck(run, (x, memory))
+
+
+@pytest.mark.parametrize("engine", EVERY)
+@pytest.mark.parametrize("cut", [1, 2, 5])
+def test_two_calls_equal_one(engine, cut):
+    model, x = layer(engine), inputs()
+    whole, last = model(x)
+    first, state = model(x[:cut])
+    second, state = model(x[cut:], state)
+    torch.testing.assert_close(torch.cat([first, second]), whole)
+    torch.testing.assert_close(state.window, last.window)
+
+
+@pytest.mark.parametrize("engine", EVERY)
+def test_padding_changes_nothing(engine):
+    model, lengths = layer(engine), torch.tensor([1, 8, 5])
+    x = inputs()
+    y, state = model(x, lengths=lengths)
+    for b, length in enumerate(lengths.tolist()):
+        alone, end = model(x[:length, b : b + 1])
+        torch.testing.assert_close(y[:length, b : b + 1], alone)
+        assert (y[length:, b] == 0).all()
+        torch.testing.assert_close(state.window[b : b + 1], end.window)
+        more, _ = model(inputs(2, seed=9)[:, b : b + 1], end)
+        torch.testing.assert_close(model(inputs(2, seed=9), state)[0][:, b : b + 1], more)
+
+
+@pytest.mark.parametrize("engine", EVERY)
+def test_traces_are_the_same(engine):
+    ours, theirs = layer(engine).trace(inputs()), layer().trace(inputs())
+    torch.testing.assert_close(ours.row, theirs.row)
+    torch.testing.assert_close(ours.weight, theirs.weight)
+    assert (ours.time.diff() >= 0).all()
+
+
+@pytest.mark.parametrize("engine", EVERY)
+def test_stacks_into_a_block(engine):
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.memory = nn.LayerNorm(5), sparsam.SparseMemory(**SIZES, engine=engine)
+
+        def forward(self, x):
+            return x + self.memory(self.norm(x))[0]
+
+    torch.manual_seed(0)
+    model = nn.Sequential(Block(), Block()).double()
+    y = model(inputs())
+    assert y.shape == (STEPS, BATCH, 5)
+    gradients = torch.autograd.grad(y.square().sum(), list(model.parameters()))
+    assert all(g.abs().max() > 0 for g in gradients)
+
+
+def test_hooks_and_replaced_parts_are_honoured():
+    fired = []
+    model = layer("auto")
+    for part in ("conv", "interface", "output"):
+        getattr(model, part).register_forward_hook(lambda *_, part=part: fired.append(part))
+    plain = layer("auto")
+    torch.testing.assert_close(model(inputs())[0], plain(inputs())[0])
+    assert fired == ["conv", "interface", "output"]
+
+
+def test_bad_settings_are_named():
+    with pytest.raises(ValueError, match="conv: expected a positive int, got -1"):
+        layer(conv=-1)
+    with pytest.raises(ValueError, match="links: expected a positive int, got -2"):
+        layer(links=-2)
+    with pytest.raises(ValueError, match="links: expected at least 1 with link_gradients"):
+        layer(link_gradients=True)
+    with pytest.raises(ValueError, match="x: expected width I = 5"):
+        layer()(torch.zeros(2, 3, 4, dtype=torch.float64))

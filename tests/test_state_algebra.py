@@ -1,0 +1,433 @@
+"""States are values: indexed, joined, expanded, converted, saved, in any order, with every engine and index."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import io
+import pickle
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule
+
+import sparsam
+from sparsam import engines
+
+SIZES = dict(input_size=3, output_size=2, hidden_size=5, memory_size=10, word_size=4, num_heads=2, k=3)
+
+
+def model_of(name="sam", engine="native", dtype=torch.float64, **settings):
+    torch.manual_seed(1)
+    model = sparsam.build(name, **{**SIZES, **settings, "engine": engine}).to(dtype)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.5)
+    return model
+
+
+def inputs(steps=4, batch=3, seed=0):
+    return torch.randn(steps, batch, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+KINDS = [
+    (name, engine)
+    for name in ("sam", "sdnc")
+    for engine in engines.ENGINES
+    if engines.why_not(engine, model_of(name, engine)) is None
+]
+pytestmark = pytest.mark.skipif(("sam", "native") not in KINDS, reason="the native engine is not built here")
+
+
+def dense(gradient):
+    return gradient.to_dense() if gradient is not None and gradient.is_sparse else gradient
+
+
+@pytest.fixture(params=KINDS, ids="-".join)
+def model(request):
+    extra = {"link_gradients": True} if request.param[0] == "sdnc" else {}
+    return model_of(*request.param, **extra)
+
+
+@pytest.fixture
+def memory():
+    return torch.randn(3, 10, 4, dtype=torch.float64, requires_grad=True)
+
+
+@pytest.mark.parametrize("index", [0, -1, slice(0, 2), [2, 0], torch.tensor([True, False, True]), torch.tensor([1, 1])])
+def test_indexing_equals_running_those_elements(model, memory, index):
+    _, state = model(inputs(), model.initial_state(3, initial_memory=memory))
+    part = state[index]
+    at = torch.arange(3)[[index] if isinstance(index, int) else index]
+    assert len(part) == part.batch_size == at.numel()
+    y, _ = model(inputs(seed=5)[:, at], part)
+    expected = torch.cat([model(inputs(seed=5)[:, b : b + 1], state[int(b)])[0] for b in at], dim=1)
+    torch.testing.assert_close(y, expected)
+    ours = torch.autograd.grad(y.square().sum(), [memory, *model.parameters()])
+    _, again = model(inputs(), model.initial_state(3, initial_memory=memory))
+    singles = [model(inputs(seed=5)[:, b : b + 1], again[int(b)])[0] for b in at]
+    theirs = torch.autograd.grad(torch.cat(singles, dim=1).square().sum(), [memory, *model.parameters()])
+    for a, b in zip(ours, theirs):
+        torch.testing.assert_close(dense(a), dense(b))
+    for i, b in enumerate(at.tolist()):
+        torch.testing.assert_close(part.memory_rows(i), state.memory_rows(b))
+
+
+def test_cat_of_the_parts_is_the_whole(model, memory):
+    _, state = model(inputs(), model.initial_state(3, initial_memory=memory))
+    whole, _ = model(inputs(seed=5), state)
+    _, again = model(inputs(), model.initial_state(3, initial_memory=memory))
+    joined = sparsam.cat([again[:1], again[1:]])
+    y, _ = model(inputs(seed=5), joined)
+    torch.testing.assert_close(y, whole)
+    ours, theirs = (torch.autograd.grad(out.square().sum(), memory)[0] for out in (y, whole))
+    torch.testing.assert_close(dense(ours), dense(theirs))
+    reset = joined.reset(torch.tensor([True, True, True]))
+    torch.testing.assert_close(
+        model(inputs(), reset)[0], model(inputs(), model.initial_state(3, initial_memory=memory))[0]
+    )
+
+
+def test_cat_of_a_state_and_its_past(model):
+    _, early = model(inputs(batch=1))
+    _, late = model(inputs(batch=1, seed=2), early)
+    y, _ = model(inputs(batch=2, seed=3), sparsam.cat([early, late]))
+    x = inputs(batch=2, seed=3)
+    torch.testing.assert_close(y[:, :1], model(x[:, :1], early)[0])
+    torch.testing.assert_close(y[:, 1:], model(x[:, 1:], late)[0])
+
+
+def test_expand_gives_continuations_of_one_past(model):
+    start = torch.randn(10, 4, dtype=torch.float64, requires_grad=True)
+    _, state = model(inputs(batch=1), model.initial_state(1, initial_memory=start))
+    x = inputs(batch=4, seed=3)
+    y, _ = model(x, state.expand(4))
+    singles = [model(x[:, b : b + 1], state)[0] for b in range(4)]
+    torch.testing.assert_close(y, torch.cat(singles, dim=1))
+    ours = torch.autograd.grad(y.square().sum(), start, retain_graph=True)[0]
+    _, state = model(inputs(batch=1), model.initial_state(1, initial_memory=start))
+    singles = [model(x[:, b : b + 1], state)[0] for b in range(4)]
+    theirs = torch.autograd.grad(torch.cat(singles, dim=1).square().sum(), start)[0]
+    torch.testing.assert_close(dense(ours), dense(theirs))
+
+
+@pytest.mark.parametrize("name", ["sam", "sdnc"])
+@pytest.mark.parametrize("settings", [{}, {"allocation": "free"}], ids=["ring", "free"])
+def test_states_convert_between_engines_exactly(name, settings, memory):
+    if settings and name != "sdnc":
+        settings = {"similarity": "dot"}
+    models = {e: model_of(name, e, **settings) for n, e in KINDS if n == name}
+    models = {e: m for e, m in models.items() if engines.why_not(e, m) is None}
+    x, more = inputs(), inputs(seed=8)
+    for begin, model in models.items():
+        _, state = model(x, model.initial_state(3, initial_memory=memory.detach()))
+        expected, last = model(more, state)
+        for other, target in models.items():
+            moved = state.detach().to(engine=other)
+            y, end = target(more, moved)
+            torch.testing.assert_close(y, expected)
+            back = moved.to(engine=begin)
+            again, _ = model(more, back)
+            torch.testing.assert_close(again, expected, rtol=0, atol=0)
+            for b in range(3):
+                torch.testing.assert_close(end.memory_rows(b), last.memory_rows(b))
+            fresh = target(x, moved.reset(torch.ones(3, dtype=torch.bool)))[0]
+            torch.testing.assert_close(fresh, model(x, model.initial_state(3, initial_memory=memory.detach()))[0])
+
+
+def test_a_gradient_flows_through_a_conversion(memory):
+    for name in ("sam", "sdnc"):
+        extra = {"link_gradients": True} if name == "sdnc" else {}
+        native, reference = model_of(name, "native", **extra), model_of(name, "reference", **extra)
+        results = []
+        for first, second in ((native, reference), (reference, native), (reference, reference)):
+            _, state = first(inputs(), first.initial_state(3, initial_memory=memory))
+            y, _ = second(inputs(seed=4), state.to(engine=second.engine))
+            found = torch.autograd.grad(y.square().sum(), [memory, *first.parameters()], allow_unused=True)
+            results.append([dense(g) for g in found if g is not None])
+        for other in results[:2]:
+            for a, b in zip(other, results[2], strict=True):
+                torch.testing.assert_close(a, b)
+
+
+def test_to_keeps_the_graph(model, memory):
+    grads = []
+    for convert in (lambda s: s, lambda s: s.to("cpu"), lambda s: s.to(torch.float64)):
+        _, state = model(inputs(), model.initial_state(3, initial_memory=memory))
+        y, _ = model(inputs(seed=4), convert(state))
+        grads.append([dense(g) for g in torch.autograd.grad(y.square().sum(), [memory, *model.parameters()])])
+    for other in grads[1:]:
+        for a, b in zip(other, grads[0]):
+            torch.testing.assert_close(a, b)
+
+
+def test_to_another_dtype_and_back_keeps_the_graph(model, memory):
+    grads = []
+    for convert in (lambda s: s, lambda s: s.to(torch.float32).to(torch.float64)):
+        _, state = model(inputs(2), model.initial_state(3, initial_memory=memory))
+        y, _ = model(inputs(2, seed=4), convert(state))
+        grads.append([dense(g) for g in torch.autograd.grad(y.square().sum(), [memory, *model.parameters()])])
+    for a, b in zip(*grads):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_blend_takes_each_elements_own_start(model):
+    first, second = torch.randn(2, 10, 4, dtype=torch.float64)
+    _, ours = model(inputs(), model.initial_state(3, initial_memory=first))
+    _, theirs = model(inputs(seed=2), model.initial_state(3, initial_memory=second))
+    mask = torch.tensor([True, False, True])
+    for mixed in (ours.blend(mask, theirs), pickle.loads(pickle.dumps(ours.detach().blend(mask, theirs.detach())))):
+        y, _ = model(inputs(seed=6), mixed)
+        x = inputs(seed=6)
+        torch.testing.assert_close(y[:, mask], model(x[:, mask], theirs[mask])[0])
+        torch.testing.assert_close(y[:, ~mask], model(x[:, ~mask], ours[~mask])[0])
+        fresh, _ = model(x, mixed.reset(torch.ones(3, dtype=torch.bool)))
+        expected = model(x, model.initial_state(3, initial_memory=second))[0]
+        torch.testing.assert_close(fresh[:, mask], expected[:, mask])
+
+
+def test_a_state_keeps_the_memory_it_was_made_from(model):
+    memory = torch.randn(10, 4, dtype=torch.float64)
+    kept = memory.clone()
+    _, state = model(inputs(), model.initial_state(3, initial_memory=memory))
+    fresh = model.initial_state(3, initial_memory=memory)
+    memory.add_(1.0)
+    _, expected = model(inputs(), model.initial_state(3, initial_memory=kept))
+    for one in (state, copy.deepcopy(state.detach()), pickle.loads(pickle.dumps(state.detach()))):
+        torch.testing.assert_close(model(inputs(seed=3), one)[0], model(inputs(seed=3), expected)[0])
+    torch.testing.assert_close(
+        model(inputs(), fresh)[0], model(inputs(), model.initial_state(3, initial_memory=kept))[0]
+    )
+
+
+def test_bad_indices_and_states_are_named(model):
+    _, state = model(inputs())
+    with pytest.raises(IndexError, match=r"index: expected a batch element in -3..2, got 3"):
+        state[3]
+    with pytest.raises(ValueError, match=r"index: expected a mask of shape \(B,\) = \(3,\), got \(2,\)"):
+        state[torch.tensor([True, False])]
+    with pytest.raises(TypeError, match="index: expected integers or a mask"):
+        state[torch.tensor([0.5])]
+    with pytest.raises(ValueError, match="states: expected at least one state"):
+        sparsam.cat([])
+    with pytest.raises(TypeError, match="states: expected states of one kind"):
+        sparsam.cat([state, 3])
+    with pytest.raises(ValueError, match="n: expected a positive int"):
+        state.expand(0)
+    with pytest.raises(ValueError, match=r"engine: expected one of .*did you mean 'native'"):
+        state.to(engine="nativ")
+
+
+def test_resets_inside_a_sequence_equal_splitting_it_by_hand(model, memory):
+    flags = torch.zeros(7, 3, dtype=torch.bool)
+    flags[0, 1] = flags[3, 0] = flags[3, 2] = flags[5, 0] = True
+    x = inputs(7).requires_grad_()
+    lengths = torch.tensor([7, 7, 4])
+    results = []
+    for by_hand in (False, True):
+        _, state = model(inputs(2, seed=3), model.initial_state(3, initial_memory=memory))
+        if not by_hand:
+            y, end = model(x, state, lengths=lengths, resets=flags)
+        else:
+            outputs = []
+            for t in range(7):
+                state = state.reset(flags[t] & (t < lengths))
+                active = (t < lengths).long()
+                kept = state
+                y, state = model(x[t : t + 1], state)
+                state = kept.blend(active.bool(), state)
+                outputs.append(y * active[None, :, None])
+            y, end = torch.cat(outputs), state
+        found = torch.autograd.grad(y.square().sum() + end.read.sum(), [x, memory, *model.parameters()])
+        results.append([y, *map(dense, found)])
+    for a, b in zip(*results):
+        torch.testing.assert_close(a, b)
+
+
+def test_a_second_backward_is_the_first_again_bit_for_bit(model, memory):
+    x = inputs(6).requires_grad_()
+    wanted = [x, memory, *model.parameters()]
+    y, state = model(x, model.initial_state(3, initial_memory=memory))
+    first = torch.autograd.grad(y.square().sum(), wanted, retain_graph=True)
+    second = torch.autograd.grad(y.square().sum(), wanted, retain_graph=True)
+    for a, b in zip(first, second):
+        assert torch.equal(dense(a), dense(b))
+    other = torch.autograd.grad(y.sum() + state.read.sum(), wanted)
+    fresh_y, fresh = model(x, model.initial_state(3, initial_memory=memory))
+    for a, b in zip(other, torch.autograd.grad(fresh_y.sum() + fresh.read.sum(), wanted)):
+        assert torch.equal(dense(a), dense(b))
+
+
+def test_a_state_of_a_freed_graph_says_what_to_do(model):
+    x = inputs().requires_grad_()
+    y, state = model(x)
+    y.sum().backward()
+    y, _ = model(x, state)
+    with pytest.raises(RuntimeError, match=r"state\.detach\(\)|Trying to backward through the graph a second time"):
+        y.sum().backward()
+
+
+def test_outputs_may_be_changed_in_place(model):
+    x = inputs().requires_grad_()
+    y, _ = model(x)
+    expected = torch.autograd.grad((2 * y).sum(), x, retain_graph=True)[0]
+    y, _ = model(x)
+    y.mul_(2)
+    torch.testing.assert_close(torch.autograd.grad(y.sum(), x)[0], expected)
+
+
+def test_biases_do_not_share_a_gradient():
+    model = model_of()
+    y, _ = model(inputs())
+    ih, hh = torch.autograd.grad(y.sum(), [model.controller.bias_ih_l0, model.controller.bias_hh_l0])
+    kept = hh.clone()
+    ih.mul_(3)
+    assert torch.equal(hh, kept)
+
+
+def test_packed_sequences_and_one_without_a_batch(model):
+    x, lengths = inputs(5), torch.tensor([2, 5, 3])
+    y, state = model(x, lengths=lengths)
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+    out, other = model(packed)
+    padded, ends = torch.nn.utils.rnn.pad_packed_sequence(out)
+    torch.testing.assert_close(padded, y)
+    assert torch.equal(ends, lengths) and torch.equal(out.batch_sizes, packed.batch_sizes)
+    torch.testing.assert_close(other.read, state.read)
+    alone, _ = model(x[:, 0])
+    torch.testing.assert_close(alone, model(x[:, :1])[0][:, 0])
+
+
+class StateMachine(RuleBasedStateMachine):
+    """Every state of the native engine beside the reference's, through any history."""
+
+    index = "linear"
+    name = "sam"
+    pairs = Bundle("pairs")
+
+    @initialize(target=pairs, filled=st.booleans())
+    def begin(self, filled):
+        self.native = model_of(self.name, "native", index=self.index)
+        self.reference = model_of(self.name, "reference")
+        torch.manual_seed(3)
+        memory = torch.randn(10, 4, dtype=torch.float64) if filled else None
+        return tuple(m.initial_state(2, initial_memory=memory) for m in (self.native, self.reference))
+
+    def run_both(self, pair, seed, steps, backward):
+        x = torch.randn(steps, len(pair[0]), 3, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+        results = []
+        for model, state in zip((self.native, self.reference), pair):
+            y, after = model(x, state.detach())
+            found = torch.autograd.grad(y.square().sum(), list(model.parameters())) if backward else []
+            results.append((y, after, found))
+        (y, after, found), (y_ref, after_ref, found_ref) = results
+        torch.testing.assert_close(y, y_ref, rtol=1e-7, atol=1e-9)
+        for a, b in zip(found, found_ref):
+            torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-8)
+        return after.detach(), after_ref.detach()
+
+    @rule(target=pairs, pair=pairs, seed=st.integers(0, 3), steps=st.integers(1, 4), backward=st.booleans())
+    def call(self, pair, seed, steps, backward):
+        return self.run_both(pair, seed, steps, backward)
+
+    @rule(pair=pairs, seed=st.integers(0, 3), backward=st.booleans())
+    def same_bits_again(self, pair, seed, backward):
+        x = torch.randn(3, len(pair[0]), 3, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+        y, _ = self.native(x, pair[0])
+        if backward:
+            y.sum().backward()
+        again, _ = self.native(x, pair[0])
+        assert torch.equal(y, again)
+
+    @rule(target=pairs, pair=pairs)
+    def clone(self, pair):
+        return tuple(state.clone() for state in pair)
+
+    @rule(target=pairs, pair=pairs)
+    def save_and_load(self, pair):
+        return tuple(pickle.loads(pickle.dumps(state)) for state in pair)
+
+    @rule(target=pairs, pair=pairs)
+    def torch_save_and_load(self, pair):
+        loaded = []
+        for state in pair:
+            file = io.BytesIO()
+            torch.save(state, file)
+            file.seek(0)
+            loaded.append(torch.load(file))
+        return tuple(loaded)
+
+    @rule(target=pairs, pair=pairs, mask=st.lists(st.booleans(), min_size=4, max_size=4))
+    def reset(self, pair, mask):
+        return tuple(state.reset(torch.tensor(mask[: len(state)])) for state in pair)
+
+    @rule(target=pairs, pair=pairs, at=st.lists(st.integers(0, 3), min_size=1, max_size=3))
+    def index_some(self, pair, at):
+        return tuple(state[[b % len(state) for b in at]] for state in pair)
+
+    @rule(target=pairs, first=pairs, second=pairs)
+    def join(self, first, second):
+        joined = tuple(sparsam.cat([a, b]) for a, b in zip(first, second))
+        return tuple(state[:4] for state in joined)
+
+    @rule(target=pairs, pair=pairs)
+    def there_and_back(self, pair):
+        return pair[0].to(engine="reference").to(engine="native"), pair[1].to(engine="native").to(engine="reference")
+
+    @rule(target=pairs, pair=pairs)
+    def swap_engines(self, pair):
+        return pair[1].to(engine="native"), pair[0].to(engine="reference")
+
+    @rule(pair=pairs)
+    def a_bad_call_changes_nothing(self, pair):
+        x = torch.full((2, len(pair[0]), 3), torch.nan, dtype=torch.float64)
+        try:
+            y, _ = self.native(x, pair[0])
+            y.sum().backward()
+        except (ValueError, RuntimeError):
+            pass
+        for parameter in self.native.parameters():
+            parameter.grad = None
+        self.run_both(pair, 7, 2, True)
+
+
+class LinkedStateMachine(StateMachine):
+    name = "sdnc"
+
+
+few = settings(max_examples=12, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck))
+TestStates = StateMachine.TestCase
+TestStates.settings = few
+TestLinkedStates = LinkedStateMachine.TestCase
+TestLinkedStates.settings = few
+
+
+@pytest.mark.parametrize("index", ["kdtree", "lsh", "auto"])
+def test_with_every_index_a_state_is_a_value(index):
+    """Same state, same input: same bits, after other calls, backward passes, clones, saving and loading."""
+    model = model_of(index=index, memory_size=60, dtype=torch.float32)
+    x = [torch.randn(12, 2, 3, generator=torch.Generator().manual_seed(s)) for s in range(4)]
+    _, state = model(x[0])
+    state = state.detach()
+    first, after = model(x[1], state)
+    variants = [state, state.clone(), pickle.loads(pickle.dumps(state)), sparsam.cat([state[0], state[1]])]
+    model(x[2], after.detach())
+    model(x[3], state)[0].sum().backward()
+    for one in variants:
+        y, _ = model(x[1], one)
+        assert torch.equal(y, first)
+        y.sum().backward()
+        assert torch.equal(model(x[1], one)[0], first)
+
+
+def test_a_replaced_field_is_checked(model):
+    _, state = model(inputs())
+    state = state.detach()
+    with pytest.raises(ValueError, match="state"):
+        model(inputs(), dataclasses.replace(state, read_rows=state.read_rows + 100))
+    with pytest.raises((ValueError, TypeError), match="state"):
+        model(inputs(), dataclasses.replace(state, read_rows=state.read_rows.to(torch.int32)))
+    with pytest.raises(ValueError, match="state"):
+        model(inputs(), dataclasses.replace(state, read_weights=state.read_weights[:, :1]))
