@@ -47,16 +47,25 @@ class Setting:
 
 
 def model_names() -> tuple[str, ...]:
+    """The models of the registry, and blocks of sequence mixers over tokens."""
     from sparsam.models import MODELS
 
-    return tuple(MODELS)
+    return (*MODELS, "blocks")
+
+
+def model_class(name: str) -> Any:
+    from sparsam.models import MODELS
+
+    if name == "blocks":
+        from sparsam.experiments.baselines.model import TokenModel
+
+        return TokenModel
+    return MODELS[name]
 
 
 def settings_of(name: str) -> dict[str, Setting]:
     """What can be set of model ``name``, in the order of its constructor."""
-    from sparsam.models import MODELS
-
-    return _settings(MODELS[name])  # type: ignore[arg-type]
+    return _settings(model_class(name))
 
 
 def all_settings() -> dict[str, dict[str, Setting]]:
@@ -202,9 +211,7 @@ class ModelConfig:
             raise ValueError(f"model.index_settings: {error}") from error
 
     def build(self, input_size: int, output_size: int) -> torch.nn.Module:
-        import sparsam
-
-        return sparsam.build(self.name, input_size=input_size, output_size=output_size, **self.arguments())
+        return model_class(self.name)(input_size=input_size, output_size=output_size, **self.arguments())
 
 
 def _not_there(key: str, model: str) -> str:

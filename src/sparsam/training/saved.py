@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sparsam import pretrained
 from sparsam.training import checkpoint
 from sparsam.training.config import RunConfig
 
 
 def find_weights(path: str | Path, older: bool = False) -> Path:
-    """The weights file of a run's folder (its newest checkpoint), or the file itself.
+    """The weights file of a run's folder (its newest checkpoint), the file itself, or weights by name.
 
     A damaged newest checkpoint is an error; with ``older`` the newest whole one is taken, with a warning.
     """
@@ -25,7 +26,7 @@ def find_weights(path: str | Path, older: bool = False) -> Path:
         return checkpoint.newest_weights(path / "checkpoints", older)
     if (path / "config.json").exists():
         raise checkpoint.NoCheckpoint(f"{path} has no checkpoint yet")
-    raise FileNotFoundError(f"{path} is neither a run's folder nor a weights file")
+    return pretrained.find(path)
 
 
 def load_into(model: torch.nn.Module, weights: dict[str, Tensor], source: str | Path) -> None:
