@@ -1,47 +1,48 @@
-// One step of an optimiser over flat vectors, which it changes in place.
-#include <nanobind/ndarray.h>
+// One step of an optimiser over flat vectors.
+#include "support/rmsprop.h"
+
+#include <string>
 
 #include "bindings/arguments.h"
 #include "bindings/bindings.h"
-#include "support/rmsprop.h"
+
+using namespace nanobind::literals;
 
 namespace sparsam {
 namespace {
 
 template <class T>
-using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-T* pointer(const Array<T>& array, size_t expected, const char* name) {
-  if (array.size() != expected)
-    refuse(name, std::to_string(expected) + " numbers", std::to_string(array.size()));
-  return array.data();
+In<T> written(nb::handle value, const char* name, int64_t count) {
+  In<T> array(value, name, {count});
+  if (array.is_readonly()) refuse(name, "an array that can be written", "a read-only one");
+  return array;
 }
 
 template <class T>
-double step(Array<T> parameters, Array<T> gradients, Array<T> squares, Array<T> velocity, double clip, double decay,
-            double momentum, double epsilon, double rate, int threads) {
-  require_threads(threads);
-  const size_t count = parameters.size();
-  const T* g = pointer(gradients, count, "gradients");
-  T *s = pointer(squares, count, "squares"), *v = pointer(velocity, count, "velocity");
+double step(nb::handle parameters_, nb::handle gradients_, nb::handle squares_, nb::handle velocity_, double clip,
+            double decay, double momentum, double epsilon, double rate, int64_t threads_) {
+  const In<T> parameters = written<T>(parameters_, "parameters", kAny);
+  const int64_t count = parameters.length(0);
+  const In<T> gradients(gradients_, "gradients", {count});
+  const In<T> squares = written<T>(squares_, "squares", count), velocity = written<T>(velocity_, "velocity", count);
+  const int threads = require_threads(threads_);
   const RmsProp<T> how{T(1), T(decay), T(momentum), T(epsilon), T(rate)};
   nb::gil_scoped_release unlocked;
-  return rmsprop(how, clip, int64_t(count), parameters.data(), g, s, v, threads);
+  return rmsprop(how, clip, count, parameters.writable(), gradients.data(), squares.writable(), velocity.writable(),
+                 threads);
 }
 
 template <class T>
-void bind(nb::module_& m) {
-  m.def("rmsprop", &step<T>, nb::arg("parameters").noconvert(), nb::arg("gradients").noconvert(),
-        nb::arg("squares").noconvert(), nb::arg("velocity").noconvert(), nb::arg("clip"), nb::arg("decay"),
-        nb::arg("momentum"), nb::arg("epsilon"), nb::arg("rate"), nb::arg("threads"));
+void bind(nb::module_& m, const std::string& suffix) {
+  m.def(("rmsprop" + suffix).c_str(), &step<T>, "parameters"_a, "gradients"_a, "squares"_a, "velocity"_a, "clip"_a,
+        "decay"_a, "momentum"_a, "epsilon"_a, "rate"_a, "threads"_a);
 }
 
 }  // namespace
 
 void bind_optimizer(nb::module_& m) {
-  bind<float>(m);
-  bind<double>(m);
+  bind<float>(m, "32");
+  bind<double>(m, "64");
 }
 
 }  // namespace sparsam

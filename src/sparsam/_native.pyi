@@ -370,6 +370,32 @@ def tall32(a: Floats32, b: Floats32, threads: int) -> Floats32:
     """a^T b for a (rows, m) and b (rows, n): the gradient of a linear layer's weight."""
 
 def tall64(a: Floats64, b: Floats64, threads: int) -> Floats64: ...
+def rmsprop32(
+    parameters: Floats32,
+    gradients: Floats32,
+    squares: Floats32,
+    velocity: Floats32,
+    clip: float,
+    decay: float,
+    momentum: float,
+    epsilon: float,
+    rate: float,
+    threads: int,
+) -> float:
+    """A step of RMSProp along the clipped gradient, in place, and the norm before it was clipped."""
+
+def rmsprop64(
+    parameters: Floats64,
+    gradients: Floats64,
+    squares: Floats64,
+    velocity: Floats64,
+    clip: float,
+    decay: float,
+    momentum: float,
+    epsilon: float,
+    rate: float,
+    threads: int,
+) -> float: ...
 def row_product(
     a: Floats32 | Floats64,
     w: Floats32 | Floats64,

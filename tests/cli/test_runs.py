@@ -67,6 +67,12 @@ def test_readmes_own_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert Path("runs/copy-sam-0/memory.png").exists()
 
 
+def test_weights_by_name_where_no_run_is_called_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("eval", "copy-sam", "--batches", "1", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["bits_per_sequence"] < 0.5
+    assert run("eval", "copy-samm", "--batches", "1") == 2
+
+
 def test_the_tasks_of_babi_are_a_table() -> None:
     row = {
         "size": None,

@@ -19,7 +19,7 @@ def evaluate(
     run: Annotated[
         str | None,
         typer.Argument(
-            help="A run (its folder, or the beginning of its name), or a .safetensors file.",
+            help="A run (its folder, or the beginning of its name), a .safetensors file, or weights by name.",
             show_default="the last run",
             autocompletion=complete,
         ),
@@ -75,7 +75,7 @@ def evaluate(
     from sparsam.training.saved import load_model
     from sparsam.training.seeds import MinibatchSeeds
 
-    accepted, found = check_accepted(accept or ()), find_run(run)
+    accepted, found = check_accepted(accept or ()), _find(run)
     wanted: dict[str, Any] = {"memory_size": memory_size, "index": index, "engine": engine}
     changed = {key: value for key, value in wanted.items() if value is not None}
     model, task, config = load_model(found, settings or [], older="damage" in accepted, **changed)
@@ -100,6 +100,18 @@ def evaluate(
     headline = next(key for key in results[0] if key != "size")
     if below is not None and any(row[headline] >= below for row in results):
         raise typer.Exit(1)
+
+
+def _find(run: str | None) -> Path:
+    """A run, or weights by name or address where no run is called so."""
+    from sparsam import pretrained
+
+    try:
+        return find_run(run)
+    except FileNotFoundError:
+        if run is None or (run not in pretrained.names() and ":" not in run):
+            raise
+        return pretrained.find(run)
 
 
 def table(row: dict[str, Any]) -> str:

@@ -48,7 +48,8 @@ class RMSProp(torch.optim.Optimizer):
         group = self.param_groups[0]
         if native is None or self.found_inf is not None or not group["momentum"] or not self._find_arrays():
             return None
-        return native.rmsprop(
+        step = native.rmsprop32 if self._vectors[0].dtype == torch.float32 else native.rmsprop64
+        return step(
             *self._arrays, clip, group["alpha"], group["momentum"], group["eps"], group["lr"], torch.get_num_threads()
         )
 
