@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 CSRC   := $(wildcard csrc/*/*) csrc/core.cmake CMakeLists.txt pyproject.toml constraints.txt
 
-.PHONY: demo test lint types unit ctest sanitize bench wheel docs clean setup
+.PHONY: demo test lint types unit ctest sanitize faults bench wheel docs clean setup
 
 setup: .stamps/installed
 
@@ -45,6 +45,10 @@ sanitize: setup
 	$(BIN)/cmake -S tests/csrc -B build/sanitize -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSPARSAM_SANITIZE=ON >/dev/null
 	$(BIN)/cmake --build build/sanitize -j 2
 	cd build/sanitize && ../../$(BIN)/ctest --output-on-failure
+
+# What training survives, at length (minutes, Linux): every kind of fault, 100 kills; `make test` has a few of each.
+faults: setup
+	OMP_NUM_THREADS=1 $(BIN)/python tests/training/faults/scenarios.py all
 
 bench: setup
 	$(BIN)/sparsam bench speed

@@ -13,7 +13,8 @@ import torch, numpy
 modules, variables = set(sys.modules), dict(os.environ)
 import sparsam
 loaded = set(sys.modules) - modules
-heavy = [name for name in loaded if name.split(".")[0] in ("matplotlib", "typer", "rich", "tensorboard", "PIL", "triton")]
+unasked = ("matplotlib", "typer", "rich", "tensorboard", "PIL", "triton")
+heavy = [name for name in loaded if name.split(".")[0] in unasked]
 heavy += [name for name in loaded if name.startswith("torch._dynamo")]
 print(sorted(heavy)[:5], sorted(set(os.environ.items()) ^ set(variables.items())))
 """

@@ -124,6 +124,8 @@ class Scan final : public CandidateIndex {
     std::vector<Head>& asked = scratch_heads(scratch, heads);
     scratch.bytes.resize(at(heads) * at(codes_.components()));
     scratch.sums.resize(at(heads) * kBlockWords);
+    scratch.lanes.resize(at(heads));
+    scratch.least.resize(at(heads));
     scratch.numbers.resize(at(codes_.room()));
     for (int h = 0; h < heads; ++h) {
       const WordCodes::Query made =
@@ -197,6 +199,7 @@ class Scan final : public CandidateIndex {
  private:
   using Head = Scratch::Head;
   static constexpr int32_t kSampled = 16, kMargin = 4;  // blocks of which one is sampled; see query_all
+  static constexpr int32_t kAtOnce = 4;                 // blocks that share a bound
   struct Entry {
     int32_t row;
     float factor;
@@ -205,6 +208,11 @@ class Scan final : public CandidateIndex {
   struct Bounds {
     float over_most, over_least;  // one over the largest factor, and over the least; 0 where there is no saying
     float most_bias;
+    void include(const Bounds& other) {
+      over_most = std::min(over_most, other.over_most);
+      over_least = over_least == 0.0f || other.over_least == 0.0f ? 0.0f : std::max(over_least, other.over_least);
+      most_bias = std::max(most_bias, other.most_bias);
+    }
   };
 
   static size_t at(int32_t i) { return static_cast<size_t>(i); }
@@ -294,13 +302,19 @@ class Scan final : public CandidateIndex {
   void scan(Head* asked, int heads, Scratch& scratch, int32_t every, const uint64_t* hidden) const {
     const SumBlock sum = sum_block();
     const int32_t blocks = static_cast<int32_t>(bounds_.size());
-    for (int32_t block = 0; block < blocks; block += every) {
-      sum(blocks_.get() + at(block) * block_bytes(), codes_.planes(), heads, scratch.bytes.data(),
-          scratch.sums.data());
-      for (int h = 0; h < heads; ++h) {
-        const int32_t* sums = scratch.sums.data() + h * kBlockWords;
-        const uint64_t lanes = lanes_from(sums, least_sum(asked[h], bounds_[at(block)])) & filled(block);
-        if (lanes != 0) note(asked[h], block, lanes, sums, hidden);
+    int32_t* least = scratch.least.data();
+    for (int32_t from = 0; from < blocks; from += kAtOnce * every) {
+      const int32_t to = std::min(blocks, from + kAtOnce * every);
+      Bounds b = bounds_[at(from)];
+      for (int32_t block = from + every; block < to; block += every) b.include(bounds_[at(block)]);
+      for (int h = 0; h < heads; ++h) least[h] = least_sum(asked[h], b);
+      for (int32_t block = from; block < to; block += every) {
+        sum(blocks_.get() + at(block) * block_bytes(), codes_.planes(), heads, scratch.bytes.data(), least,
+            scratch.sums.data(), scratch.lanes.data());
+        for (int h = 0; h < heads; ++h) {
+          const uint64_t lanes = scratch.lanes[at(h)] & filled(block);
+          if (lanes != 0) note(asked[h], block, lanes, scratch.sums.data() + h * kBlockWords, hidden);
+        }
       }
     }
     for (int h = 0; h < heads; ++h) take_noted(asked[h], hidden);

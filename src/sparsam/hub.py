@@ -29,7 +29,7 @@ __all__ = ["DAM", "DNC", "LSTM", "NTM", "SAM", "SDNC"]
 FILE = "model.safetensors"
 
 
-class OnHub(
+class OnHub(  # type: ignore[call-arg]
     ModelHubMixin,
     library_name="sparsam",
     tags=["memory-augmented-neural-network", "sparse-access-memory"],

@@ -212,8 +212,9 @@ def test_story_file_question_and_json(tmp_path, capsys):
 
 @pytest.mark.parametrize("name", ["sam", "lstm"])
 def test_command_answers_from_a_weights_file(name, tmp_path, monkeypatch, capsys):
+    memory = {} if name == "lstm" else {"memory_size": 32, "word_size": 4, "num_heads": 1}
     config = RunConfig(
-        model=ModelConfig(name, hidden_size=8, memory_size=32, word_size=4, num_heads=1, engine="reference"),
+        model=ModelConfig(name, hidden_size=8, engine="reference", **memory),
         task=TaskConfig("babi"),
     )
     torch.manual_seed(0)

@@ -50,7 +50,7 @@ def build_app() -> Any:
 
 
 _COMMANDS = {
-    "train": "sparsam.cli.train:train",
+    "train": "sparsam.cli.train:command",
     "eval": "sparsam.cli.eval:evaluate",
     "plot": "sparsam.cli.plot:plot",
     "reproduce": "sparsam.cli.reproduce:reproduce",
@@ -86,6 +86,8 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(str(error), USAGE)
     except (CheckpointError, RuntimeError, OSError) as error:
         _fail(str(error), FAILED)
+    except MemoryError as error:
+        _fail(f"there is not enough memory for this: {error}", FAILED)
     except ModuleNotFoundError as error:
         _fail(f"{error.name} is missing; {_INSTALL_HINT}", FAILED)
     except KeyboardInterrupt:
