@@ -80,7 +80,7 @@ def tensors(case: dict, seed: int) -> dict:
         "cell": torch.randn(batch, units) if case["cell"] == "lstm" else None,
         "read": torch.randn(batch, s.heads, s.width),
         "words": torch.randn(batch, s.rows, s.width) if case["filled"] else None,
-        "ends": torch.randint(1, case["steps"] + 1, (batch,)) if case["padded"] else None,
+        "ends": torch.randint(0, case["steps"] + 1, (batch,)) if case["padded"] else None,
     }
 
 

@@ -38,6 +38,8 @@ def described(model: str) -> dict[str, str]:
     """What the docstring of a model's class says of each argument."""
     from sparsam.models import MODELS
 
+    if model not in MODELS:
+        return {}
     section = inspect.cleandoc(MODELS[model].__doc__ or "").partition("Args:\n")[2]
     found: dict[str, str] = {}
     names: list[str] = []

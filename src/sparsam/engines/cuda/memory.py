@@ -83,9 +83,9 @@ class CudaMemory:
         rows = max(self.words.shape[1], other.words.shape[1])
         room = max(self.queue_rows.shape[1], other.queue_rows.shape[1])
         ours, theirs = self.grown(rows, room), other.grown(rows, room)
-        both = self._with(blended(mask, b, a) for a, b in zip(ours.tensors(), theirs.tensors()))
-        entries, touched = max(self.entries, other.entries), max(self.touched, other.touched)
-        mixed = dataclasses.replace(both, entries=entries, touched=touched)
+        mixed = self._with(blended(mask, b, a) for a, b in zip(ours.tensors(), theirs.tensors()))
+        touched, entries = max(self.touched, other.touched), max(self.entries, other.entries)
+        mixed = dataclasses.replace(mixed, touched=touched, entries=entries)
         if self.start is other.start:
             return mixed
         return dataclasses.replace(mixed, start=blended(mask, other.whole_start(), self.whole_start()))
@@ -105,9 +105,12 @@ class CudaMemory:
         if any(one is not start for one in starts):
             every = [store.whole_start() for store in stores]
             start = torch.cat(every)
+        touched = max(store.touched for store in stores)
+        entries = max(store.entries for store in stores)
         parts = zip(*(store.tensors() for store in whole))
-        counts = {name: max(getattr(store, name) for store in stores) for name in ("entries", "touched")}
-        return dataclasses.replace(stores[0]._with(torch.cat(part) for part in parts), start=start, **counts)
+        return dataclasses.replace(
+            stores[0]._with(torch.cat(part) for part in parts), start=start, touched=touched, entries=entries
+        )
 
     def whole_start(self) -> Tensor:
         """M_0 (B, N, W), whatever it was made from."""

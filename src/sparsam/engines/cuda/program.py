@@ -49,6 +49,7 @@ class Run:
     ends: Tensor  # (B,) int32
     memory_rows: tuple[int, int]  # rows there before and after
     stepwise: bool
+    padded: bool
 
 
 class Gradients(NamedTuple):
@@ -113,7 +114,7 @@ def forward(
         links,
     )
     rows = (before.memory.words.shape[1], memory.words.shape[1])
-    run = Run(sizes, size, x, weights, matrices, tape, ends, rows, stepwise)
+    run = Run(sizes, size, x, weights, matrices, tape, ends, rows, stepwise, lengths is not None)
     return tape.joint[1:].to(x.dtype), after, run
 
 
@@ -155,6 +156,13 @@ def backward(
         by_steps.backward(run.sizes, size, gradients, run.matrices, handed, run.ends)
     else:
         backward_launch(run.sizes, size, gradients, run.matrices, handed, run.ends)(0, run.x.shape[0])
+    if run.padded:  # an element of no steps hands back what it was given
+        none = (run.ends == 0)[:, None]
+        carry = torch.where(none, torch.cat([finals[0], finals[2].flatten(1)], dim=1), carry)
+        carry_cell = torch.where(none, finals[1], carry_cell)
+        kept = torch.where(none[..., None], finals[3], carry_weights[:, : size.R, : size.K])
+    else:
+        kept = carry_weights[:, : size.R, : size.K]
     if run.weights is None:
         d_x, d_weights = gradients.interface.to(run.x.dtype), None
     else:
@@ -165,6 +173,6 @@ def backward(
         carry[:, : size.H] if size.H else None,
         carry_cell if size.CELL == "lstm" else None,
         carry[:, size.H :].unflatten(-1, (size.R, size.W)),
-        carry_weights[:, : size.R, : size.K],
+        kept,
         d_words[:, :before],
     )
