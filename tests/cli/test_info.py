@@ -46,3 +46,16 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"sparsam {sparsam.__version__}\n"
     done = subprocess.run([sys.executable, "-m", "sparsam", "--version"], capture_output=True, text=True, timeout=120)
     assert done.stdout == f"sparsam {sparsam.__version__}\n"
+
+
+def test_weights_by_name_stand_behind_runs(tmp_path, monkeypatch):
+    from sparsam.cli.runs import find_run
+
+    monkeypatch.chdir(tmp_path)
+    assert find_run("copy-sam").name == "copy-sam.safetensors"
+    run = tmp_path / "runs" / "copy-sam-0"
+    run.mkdir(parents=True)
+    (run / "config.json").write_text("{}")
+    assert find_run("copy-sam").name == "copy-sam-0"
+    with pytest.raises(FileNotFoundError, match="no-such holds no run"):
+        find_run("no-such")

@@ -185,6 +185,15 @@ def test_live_server_is_local_and_follows_the_run(run, tmp_path):
         server.shutdown()
 
 
+def test_live_server_waits_for_the_first_checkpoint(tmp_path):
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    with make_server([tmp_path / "run"], tmp_path / "page.html") as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.server_address[1]}/", timeout=60) as answer:
+            assert "Waiting for the first checkpoint" in answer.read().decode()
+        server.shutdown()
+
+
 def test_lstm_has_a_page_without_memory(tmp_path):
     from sparsam.training.checkpoint import weights_to_bytes
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from sparsam import pretrained
+
 RUNS = Path("runs")
 
 
@@ -12,7 +14,7 @@ def find_run(name: str | Path | None, root: Path = RUNS) -> Path:
     """The run that ``name`` stands for: a path as it is, else the last run whose folder begins with it.
 
     ``copy-sam`` and ``runs/copy-sam`` both find ``runs/copy-sam-0``. Without a name, or by the name "last", it is the
-    last run in ``runs``.
+    last run in ``runs``. A name that no run has can be that of trained weights, such as ``babi-sam``.
     Raises FileNotFoundError naming the runs there are.
     """
     if name is not None and Path(name).exists():
@@ -23,6 +25,8 @@ def find_run(name: str | Path | None, root: Path = RUNS) -> Path:
     else:
         path = Path(name)
         found = _runs(path.parent, path.name) or (_runs(root, path.name) if path.parent == Path() else [])
+    if not found and str(name) in pretrained.names():
+        return pretrained.find(str(name))
     if not found:
         known = ", ".join(run.name for run in _runs(root, "")[-8:])
         there = f"; {root} has {known}" if known else f"; {root} has no runs"

@@ -11,7 +11,9 @@ import typer
 def view(
     runs: Annotated[
         list[str],
-        typer.Argument(help="Trained weights by name, a file, or a run's folder. Further runs add their curves."),
+        typer.Argument(
+            help="A run (its folder or the beginning of its name), a file, or weights by name. Others add curves."
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option(help="The page. [default: RUN/view.html, or NAME.html here]", show_default=False)
@@ -33,8 +35,10 @@ def view(
 ) -> None:
     """Write one self-contained page that plays an episode: reads and writes of every head over time, what was written
     when, the answers and what was read for them, and the training curves. It works from disk, without a server."""
+    from sparsam.cli.runs import find_run
     from sparsam.viewer.page import write_page
 
+    runs = [run if run.startswith(("hf:", "http://", "https://")) else str(find_run(run)) for run in runs]
     changes: dict[str, Any] = {} if memory_size is None else {"memory_size": memory_size}
     page = out or _place(runs[0])
     settings = {"size": size, "episodes": episodes, "seed": seed, "story": story}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import http.server
 import threading
 from collections.abc import Sequence
@@ -11,6 +12,9 @@ from typing import Any
 from sparsam.viewer.page import write_page
 
 __all__ = ["make_server", "serve"]
+
+WAITING = """<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="3">
+<title>sparsam</title><p style="font: 16px system-ui; margin: 3rem">Waiting for the first checkpoint. ({})</p></html>"""
 
 
 def version_of(run: str | Path) -> str:
@@ -29,7 +33,10 @@ def make_server(runs: Sequence[str | Path], page: Path, port: int = 0, **setting
         with lock:
             version = version_of(runs[0])
             if not written or written[0] != version:
-                write_page(runs, page, live=True, **settings)
+                try:
+                    write_page(runs, page, live=True, **settings)
+                except (OSError, RuntimeError) as error:  # no checkpoint yet
+                    return WAITING.format(html.escape(str(error))).encode()
                 written[:] = [version]
             return page.read_bytes()
 
