@@ -193,12 +193,9 @@ def on_written(data: trained_words.Written, index: indexes.Index) -> dict[str, A
         "words": len(data.words),
         "recall of K by head": shares,
         "recall of K": float(np.mean(shares)),
-        "us per step, all heads": data.heads
-        * _us_each(
-            lambda some: made.nearest(np.ascontiguousarray(some.reshape(-1, data.words.shape[1])), data.heads),
-            steps,
-        )
-        / data.heads,
+        "us per step, all heads": _us_each(
+            lambda some: made.nearest(np.ascontiguousarray(some.reshape(-1, data.words.shape[1])), data.heads), steps
+        ),
         "us insert + remove": _us_each(made.churn, [changed]),
         "bytes per word": made.bytes / len(data.words),
     }
