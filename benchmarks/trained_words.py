@@ -42,7 +42,7 @@ class Written:
 
 def model_of(weights: Path, pairs: int, index: indexes.Index) -> Any:
     """The trained model, with room for what it writes along so many pairs."""
-    trained, _, _ = load_model(weights)
+    trained: Any = load_model(weights)[0]
     model = sparsam.SAM(
         trained.input_size,
         trained.output_size,
