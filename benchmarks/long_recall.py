@@ -36,7 +36,7 @@ def measure(
     rows: int | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Bits wrong per cue at each of the sizes, from the shortest to the longest; `rows` of memory, or the run's own."""
-    room = {} if rows is None else {"memory_size": rows}
+    room: dict[str, Any] = {} if rows is None else {"memory_size": rows}
     model, task, _ = load_model(weights, index=index, index_settings=settings or {}, **room)
     if not isinstance(task, Recall) or not task.paired:
         raise ValueError(f"weights: expected a model of recall with a pair per step, got {weights}")

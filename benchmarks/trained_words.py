@@ -42,7 +42,7 @@ class Written:
 
 def model_of(weights: Path, pairs: int, index: indexes.Index) -> Any:
     """The trained model, with room for what it writes along so many pairs."""
-    trained, _, _ = load_model(weights)
+    trained: Any = load_model(weights)[0]
     model = sparsam.SAM(
         trained.input_size,
         trained.output_size,
@@ -63,7 +63,8 @@ def written(pairs: int, weights: Path = WEIGHTS, k: int = 4, seed: int = 1) -> W
     task: Any = tasks.build("recall", **(TASKS["recall"].settings | {"cues": STEPS}))
     batch = task.sample_size(1, torch.Generator().manual_seed(seed), pairs)
     model = model_of(weights, pairs, sparsam.Scan(checks=128))
-    state, queries = None, []
+    state: Any = None
+    queries: list[torch.Tensor] = []
     with torch.no_grad():
         for piece in batch.inputs[:pairs].split(PIECE):
             _, state = model(piece, state)

@@ -24,7 +24,7 @@
 namespace sparsam::SPARSAM_ISA {
 
 struct ScanSettings {
-  int32_t checks = 64;   // words proposed per query
+  int32_t checks = 96;   // words proposed per query
   uint64_t seed = 0;
   bool by_distance = false;  // the nearest words, not those of largest inner product
 };
@@ -129,8 +129,8 @@ class Scan final : public CandidateIndex {
     scratch.numbers.resize(at(codes_.room()));
     for (int h = 0; h < heads; ++h) {
       const WordCodes::Query made =
-          codes_.prepare(queries + h * word_size_, settings_.by_distance,
-                         scratch.bytes.data() + at(h) * at(codes_.components()), scratch.numbers.data());
+          codes_.prepare(queries + h * word_size_, scratch.bytes.data() + at(h) * at(codes_.components()),
+                         scratch.numbers.data());
       asked[at(h)].ask(made.unit, made.base);
     }
     // Most of the work of choosing is done while the bound is still low. So a sample sets it first, at a score that
@@ -270,7 +270,7 @@ class Scan final : public CandidateIndex {
     for (int32_t p = 0; p < codes_.planes(); ++p, code += kPlaneComponents, target += kPlaneBytes)
       for (int32_t j = 0; j < 4; ++j) target[j] = static_cast<uint8_t>(code[j] | code[4 + j] << 4);
     entries_[at(place)].factor = made.factor;
-    biases_[at(place)] = settings_.by_distance ? -0.5f * made.square : 0.0f;
+    biases_[at(place)] = settings_.by_distance ? -0.5f * made.square : made.shift;
   }
 
   void encode_all(int threads) {
@@ -341,11 +341,12 @@ class Scan final : public CandidateIndex {
   }
 
   void take_noted(Head& head, const uint64_t* hidden) const {
+    const bool biased = settings_.by_distance || codes_.is_centred();
     for (int32_t i = 0; i < head.noted_count; ++i) {
       const auto [place, sum] = head.noted[i];
       const auto [row, factor] = entries_[at(place)];
       float score = factor * (head.unit * static_cast<float>(sum) + head.base);
-      if (settings_.by_distance) score += biases_[at(place)];
+      if (biased) score += biases_[at(place)];
       if (head.would_take(score, row) && !is_hidden(hidden, row)) head.take(score, row);
     }
     head.noted_count = 0;

@@ -181,9 +181,9 @@ def test_same_seed_same_answers_whatever_the_threads(kind):
     words = unit_words(3000, 16)
     queries, _ = noisy_queries(words, 50)
     one, two, other = (
-        built(words, KINDS[kind](seed=1), threads=1),
-        built(words, KINDS[kind](seed=1), threads=3),
-        built(words, KINDS[kind](seed=2), threads=1),
+        built(words, KINDS[kind](checks=32, seed=1), threads=1),
+        built(words, KINDS[kind](checks=32, seed=1), threads=3),
+        built(words, KINDS[kind](checks=32, seed=2), threads=1),
     )
     answers = [[index.query(query) for query in queries] for index in (one, two, other)]
     assert answers[0] == answers[1]

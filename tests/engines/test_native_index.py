@@ -186,6 +186,7 @@ def histories(draw):
                 st.tuples(st.integers(0, 9), st.sampled_from(["go on", "backward", "clone", "file", "bad"])), max_size=6
             )
         ),
+        "width": draw(st.sampled_from([5, 16])),
         "seed": draw(st.integers(0, 1000)),
     }
 
@@ -198,9 +199,9 @@ def test_a_state_is_a_value_whatever_was_run_before(kind, history):
     index = KINDS[kind](checks=5)
     if history["auto"]:
         index = sparsam.Auto(index, exact_until=12)
-    sizes = {"memory_size": 90, "word_size": 16, "similarity": history["similarity"]}
+    sizes = {"memory_size": 90, "word_size": history["width"], "similarity": history["similarity"]}
     model = make(index, history["seed"], history["dtype"], **sizes)
-    memory = torch.randn(90, 16, dtype=history["dtype"]) if history["memory"] else None
+    memory = torch.randn(90, history["width"], dtype=history["dtype"]) if history["memory"] else None
     x = torch.randn(8, 2, 3, dtype=history["dtype"])
     states = [model.initial_state(2, memory)]
     answers = {}
@@ -255,7 +256,7 @@ def test_scan_goes_on_to_the_same_bits_in_pieces():
 
 @kinds
 def test_a_refused_word_makes_no_later_call_raise(kind):
-    model = make(KINDS[kind](checks=3), memory_size=30, word_size=16)
+    model = make(KINDS[kind](checks=3), memory_size=30)
     x = torch.randn(25, 1, 3, dtype=torch.float64)
     _, state = model(x)
     state = state.detach()
