@@ -23,13 +23,12 @@ def sparse_rows(at: Tensor, words: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def parts(gradient: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """Indices and values of a gradient, a dense one too."""
+    """Indices and values of a gradient, a dense one too. Rows may come twice: the core adds them up."""
     if gradient is None:
         return None, None
     if not gradient.is_sparse:
         gradient = gradient.to_sparse(2)
-    gradient = gradient.coalesce()
-    return gradient.indices().contiguous(), gradient.values().contiguous()
+    return gradient._indices().contiguous(), gradient._values().contiguous()
 
 
 class Begin(torch.autograd.Function):
