@@ -141,7 +141,7 @@ class Recurrent(nn.Module):
             lengths = checks.sequence_lengths(lengths, steps, batch)
             past = torch.arange(steps)[:, None] >= lengths
             x = x.masked_fill(past[..., None].to(x.device), 0.0)  # padding, NaN too, must not reach a gradient
-            if not bool(past.any()):
+            if not torch.compiler.is_compiling() and not bool(past.any()):
                 lengths = None
         state = self.initial_state(batch) if state is None else self._checked_state(state, batch, like)
         if resets is None:
@@ -158,10 +158,12 @@ class Recurrent(nn.Module):
         steps = x.shape[0]
         if lengths is not None:
             flags = flags & (torch.arange(steps)[:, None] < lengths)
-        begins = [t for t in range(steps) if t == 0 or bool(flags[t].any())]
-        outputs, seen = [], list[Access]()
+        every = torch.compiler.is_compiling()  # a graph cannot depend on where the flags are
+        begins = [t for t in range(steps) if t == 0 or every or bool(flags[t].any())]
+        outputs: list[Tensor] = []
+        seen: list[Access] = []
         for begin, end in zip(begins, [*begins[1:], steps]):
-            if bool(flags[begin].any()):
+            if every or bool(flags[begin].any()):
                 state = state.reset(flags[begin].to(x.device))
             left = None if lengths is None else (lengths - begin).clamp(0, end - begin)
             y, state, accesses = self.run(x[begin:end], state, left, record)

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from sparsam import checks
 from sparsam.controllers.untouched import why_touched
-from sparsam.engines import stepwise
+from sparsam.engines import ops, stepwise
 from sparsam.engines.cuda import engine as cuda
 from sparsam.engines.engine import ENGINES, Cell, Engine, Ran, register
 from sparsam.engines.native import engine as native
 from sparsam.engines.reference import engine as reference
 from sparsam.state import State
 
-__all__ = ["ENGINES", "Cell", "Engine", "Plan", "Ran", "convert", "cuda", "names", "native", "plan", "reference"]
+__all__ = ["ENGINES", "Cell", "Engine", "Plan", "Ran", "convert", "cuda", "names", "native", "ops", "plan", "reference"]
 __all__ += ["register", "run", "run_memory", "why_not", "why_touched"]
 
 MANY_WORDS = 16_384  # from here on "auto" says so when it has to take the dense reference

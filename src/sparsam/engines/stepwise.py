@@ -24,7 +24,7 @@ def run(
     joints, accesses = [], []
     for t, x_t in enumerate(x.unbind(0)):
         active = None if ends is None else t < ends
-        if active is not None and bool(active.all()):
+        if active is not None and not torch.compiler.is_compiling() and bool(active.all()):
             active = None
         hidden, carried = model.control(x_t, state)
         vector = model.interface(hidden)

@@ -68,16 +68,22 @@ class NativeEngine(Engine):
     def fresh(self, memory: Any, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:
         sizes: SparseSizes = memory.sizes
         kind = Kind(sizes.rows, sizes.width, sizes.k_links, sizes.allocation, like.dtype)
-        fields = {**memory.no_read(batch, like), "memory": fresh_memory(batch, kind, initial)}
+        if torch.compiler.is_compiling():
+            from sparsam.engines import ops
+
+            held = ops.traced_fresh(kind, batch, initial, like)
+        else:
+            held = fresh_memory(batch, kind, initial)
+        fields = {**memory.no_read(batch, like), "memory": held}
         if sizes.k_links:
             fields["links"] = NativeLinks(batch)
         return fields
 
     def steps(self, memory: Any, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
-        return self._run(memory.sizes, None, vectors, state, ends, record)
+        return self._run(memory, None, vectors, state, ends, record)
 
     def sequence(self, memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
-        return self._run(memory.sizes, cell, x, state, ends, record)
+        return self._run(memory, cell, x, state, ends, record)
 
     def check(self, memory: Any, state: Any) -> None:
         super().check(memory, state)
@@ -86,9 +92,12 @@ class NativeEngine(Engine):
             raise ValueError("state: expected one of engine 'native'; convert it with state.to(engine='native')")
         state.memory.check(sizes.rows, sizes.width, sizes.k_links, sizes.allocation)
 
-    def _run(
-        self, sizes: SparseSizes, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool
-    ) -> Ran:
+    def _run(self, memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+        if torch.compiler.is_compiling():
+            from sparsam.engines import ops
+
+            return ops.traced_run(memory, cell, x, state, ends, record)
+        sizes: SparseSizes = memory.sizes
         call = NativeCall(sizes, cell, state, ends, record)
         links = state.links.graph if sizes.k_links else None
         weights: tuple[Any, ...] = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)
@@ -119,6 +128,7 @@ def native_fields(state: Any) -> dict[str, Any]:
     if getattr(state, "memory", None) is None or isinstance(state.memory, Tensor):
         raise ValueError(f"engine: expected 'reference' for a {type(state).__name__}, got 'native', which has none")
     if isinstance(state.memory, NativeMemory):
+        state.memory.named()  # so that a compiled call can take it
         return {}
     plain = {"memory": state.memory, "links": getattr(state, "links", None), **reference_fields(state)}
     links = plain["links"]
