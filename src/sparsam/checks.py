@@ -60,6 +60,8 @@ def like_parameter(name: str, tensor: Any, parameter: Tensor) -> Tensor:
 def sequence(x: Any, input_size: int, batch_first: bool, parameter: Tensor) -> Tensor:
     """Return the input as (T, B, I)."""
     layout = "(B, T, I)" if batch_first else "(T, B, I)"
+    if isinstance(x, Tensor) and x.dtype != parameter.dtype and torch.is_autocast_enabled(x.device.type):
+        x = x.to(parameter.dtype) if x.is_floating_point() else x  # as nn.LSTM takes them under autocast
     like_parameter("x", x, parameter)
     if x.dim() != 3:
         raise ValueError(f"x: expected 3 dimensions {layout}, got shape {tuple(x.shape)}")

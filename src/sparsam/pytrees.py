@@ -117,7 +117,7 @@ def kind_as_text(kind: Kind) -> str:
 
 def kind_from_text(text: str) -> Kind:
     *sizes, dtype = json.loads(text)
-    return Kind(*sizes, getattr(torch, dtype))
+    return Kind._make((*sizes, getattr(torch, dtype)))
 
 
 def dynamic_batch(state: Any) -> Any:

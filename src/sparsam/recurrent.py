@@ -59,6 +59,13 @@ class Recurrent(nn.Module):
         """A parameter, for its device and type."""
         return next(self.parameters())
 
+    def state_like(self) -> Tensor:
+        """A tensor of the device and the type of this module's states: float32 for half precision in a fast engine."""
+        like = self.like
+        if self.memory is None or like.dtype in (torch.float32, torch.float64):
+            return like
+        return like.new_empty((), dtype=engines.plan(self).engine.holds(like.dtype))
+
     def start_fields(self, batch: int, like: Tensor) -> dict[str, Any]:
         """The fields of a fresh state beside the memory's."""
         raise NotImplementedError
@@ -78,13 +85,15 @@ class Recurrent(nn.Module):
         gradient reaches it.
         """
         checks.positive_int("batch_size", batch_size)
-        memory, like = self.memory, self.like
+        memory, like = self.memory, self.state_like()
         if memory is None:
             if initial_memory is not None:
                 raise ValueError(f"initial_memory: {type(self).__name__} has no memory, expected None")
             fields = self.start_fields(batch_size, like)
         else:
             if initial_memory is not None:
+                if isinstance(initial_memory, Tensor) and initial_memory.dtype == self.like.dtype:
+                    initial_memory = initial_memory.to(like.dtype)
                 checks.initial_memory(initial_memory, batch_size, memory.rows, memory.width, like)
             held = engines.plan(self).engine.fresh(memory, batch_size, initial_memory, like)
             fields = {**held, **self.start_fields(batch_size, like)}
@@ -143,7 +152,7 @@ class Recurrent(nn.Module):
             x = x.masked_fill(past[..., None].to(x.device), 0.0)  # padding, NaN too, must not reach a gradient
             if not torch.compiler.is_compiling() and not bool(past.any()):
                 lengths = None
-        state = self.initial_state(batch) if state is None else self._checked_state(state, batch, like)
+        state = self.initial_state(batch) if state is None else self._checked_state(state, batch, self.state_like())
         if resets is None:
             y, state, accesses = self.run(x, state, lengths, record)
         else:

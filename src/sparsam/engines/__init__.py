@@ -71,6 +71,11 @@ def plan(model: Any) -> Plan:
 
 
 def _planned(model: Any, engine: Engine, reason: str) -> Plan:
+    if torch.compiler.is_compiling() and not engine.compiles:
+        raise RuntimeError(
+            f"engine {engine.name!r} has no operators for torch.compile and torch.export; use engine='reference', or "
+            "call the model outside the compiled function"
+        )
     unfused = model.why_not_fused(engine) if engine.fuses else None
     return Plan(engine, bool(engine.fuses) and unfused is None, reason or unfused or "")
 

@@ -19,7 +19,7 @@ from sparsam.engines.native.core import missing
 from sparsam.engines.native.core import native as _native
 from sparsam.engines.native.index import core_settings
 from sparsam.engines.native.links import LinksFromDense, NativeLinks, link_parts
-from sparsam.engines.native.memory import DTYPES, Kind, NativeMemory, fresh_memory, from_dense
+from sparsam.engines.native.memory import DTYPES, HALF, Kind, NativeMemory, fresh_memory, from_dense
 from sparsam.engines.reference.engine import reference_fields
 from sparsam.memories.description import SparseSizes
 from sparsam.memories.memory import Memory
@@ -45,10 +45,11 @@ def core_sizes(sizes: SparseSizes) -> Any:
 
 
 class NativeEngine(Engine):
-    """SAM's and the SDNC's memory on the CPU in float32 or float64."""
+    """SAM's and the SDNC's memory on the CPU in float32 or float64; parameters may be of half precision."""
 
     name = "native"
     rank = 1
+    compiles = True
     fuses = ("lstm", "gru")
 
     def why_not(self, memory: Memory, like: Tensor, asked: bool) -> str | None:
@@ -61,9 +62,12 @@ class NativeEngine(Engine):
             return f"it has no {' and no '.join(options)}"
         if like.device.type != "cpu":
             return f"it runs on the CPU, the parameters are on {like.device}"
-        if like.dtype not in DTYPES:
-            return f"it runs in float32 or float64, the parameters are {like.dtype}"
+        if like.dtype not in (*DTYPES, *HALF):
+            return f"it runs in float16, bfloat16, float32 or float64, the parameters are {like.dtype}"
         return None
+
+    def holds(self, dtype: torch.dtype) -> torch.dtype:
+        return torch.float32 if dtype in HALF else dtype
 
     def fresh(self, memory: Any, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:
         sizes: SparseSizes = memory.sizes
@@ -93,6 +97,11 @@ class NativeEngine(Engine):
         state.memory.check(sizes.rows, sizes.width, sizes.k_links, sizes.allocation)
 
     def _run(self, memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+        if x.dtype in HALF:
+            if cell is not None:
+                cell = Cell(cell.name, cell.hidden, singles(cell.weights), singles(cell.interface))
+            ran = self._run(memory, cell, x.float(), state, ends, record)
+            return ran._replace(joint=ran.joint.to(x.dtype))
         if torch.compiler.is_compiling():
             from sparsam.engines import ops
 
@@ -120,7 +129,8 @@ class NativeEngine(Engine):
         return Ran(out.joint, fields, call.accesses)
 
     def convert(self, state: State) -> State:
-        return converted_state(state, native_fields)
+        half = any(isinstance(value, Tensor) and value.dtype in HALF for _, value in state.values())
+        return converted_state(state.to(torch.float32) if half else state, native_fields)
 
 
 def native_fields(state: Any) -> dict[str, Any]:
@@ -140,6 +150,11 @@ def native_fields(state: Any) -> dict[str, Any]:
     if links.predecessors.requires_grad:
         graph = LinksFromDense.apply(links.predecessors, links.successors, links.precedence)
     return {"memory": from_dense(plain["memory"], links.k_links, parts), "links": NativeLinks(len(parts), graph)}
+
+
+def singles(parameters: tuple[Tensor, ...]) -> Any:
+    """Parameters in float32."""
+    return tuple(parameter.float() for parameter in parameters)
 
 
 def array(tensor: Tensor | None) -> Any:

@@ -20,6 +20,7 @@ from sparsam.engines.native.index import initial_words
 from sparsam.state import DenseMemory
 
 DTYPES = (torch.float32, torch.float64)
+HALF = (torch.bfloat16, torch.float16)  # of parameters; the engine computes and holds float32 for them
 
 
 class Kind(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -19,6 +20,7 @@ class ReferenceEngine(Engine):
     """`memory.step` in a loop over time."""
 
     name = "reference"
+    compiles = True
 
     def why_not(self, memory: Memory, like: Tensor, asked: bool) -> str | None:
         """It runs everything whose index is exact."""
@@ -36,8 +38,12 @@ class ReferenceEngine(Engine):
         accesses: list[Access] = []
         fields: dict[str, Any] = {}
         ends = None if ends is None else ends.to(vectors.device)
+        kind = vectors.device.type
+        cast = torch.is_autocast_enabled(kind)
+        vectors = vectors.to(state.read.dtype) if cast else vectors
         for t, vector in enumerate(vectors.unbind(0)):
-            read, fields, accessed = memory.step(vector, state)
+            with torch.autocast(kind, enabled=False) if cast else contextlib.nullcontext():
+                read, fields, accessed = memory.step(vector, state)
             read = read.flatten(1)
             active = None if ends is None else t < ends
             if active is not None and (torch.compiler.is_compiling() or not bool(active.all())):
