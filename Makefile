@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 CSRC   := $(wildcard csrc/*/*) csrc/core.cmake CMakeLists.txt pyproject.toml constraints.txt
 
-.PHONY: demo test lint types unit ctest sanitize bench clean setup
+.PHONY: demo test lint types unit ctest sanitize faults bench wheel docs clean setup
 
 setup: .stamps/installed
 
@@ -46,9 +46,24 @@ sanitize: setup
 	$(BIN)/cmake --build build/sanitize -j 2
 	cd build/sanitize && ../../$(BIN)/ctest --output-on-failure
 
+# What training survives, at length (minutes, Linux): every kind of fault, 100 kills; `make test` has a few of each.
+faults: setup
+	OMP_NUM_THREADS=1 $(BIN)/python tests/training/faults/scenarios.py all
+
 bench: setup
 	$(BIN)/sparsam bench speed
 	$(BIN)/sparsam bench memory
 
+# A wheel for this machine and the source distribution, checked. Wheels for others: .github/workflows/wheels.yml.
+wheel: setup
+	$(BIN)/python -m pip install --quiet -c constraints.txt build
+	$(BIN)/python -m pip install --quiet auditwheel abi3audit || echo "no auditwheel or abi3audit here: not asked"
+	rm -rf dist
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python packaging/check_wheel.py dist/*.whl
+
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict --site-dir site
+
 clean:
-	rm -rf build .stamps $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist site .stamps $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

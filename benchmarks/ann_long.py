@@ -9,25 +9,39 @@ The weights learnt associative recall with exact search (figure 3). Here they re
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import torch
 
 import sparsam
 from benchmarks.recall import recall_along
+from benchmarks.trained_words import WEIGHTS, model_of
 from sparsam import indexes, tasks
 from sparsam.experiments.figure3 import TASKS
 
 INDEXES: tuple[indexes.Index, ...] = (
     sparsam.Linear(),
+    sparsam.Auto(),
+    sparsam.Scan(),
+    sparsam.Scan(checks=16),
     sparsam.LSH(),
-    sparsam.LSH(few=1),
-    sparsam.LSH(few=32_768),
-    sparsam.LSH(probes=192, checks=128),
     sparsam.KDForest(),
-    sparsam.KDForest(checks=128),
 )
 SIZES, CUES, BATCH = (1_000, 5_000), 64, 2
+
+
+def bits_wrong(pairs: int, weights: Path = WEIGHTS, seed: int = 1) -> dict[str, int]:
+    """Bits wrong in the answers to 64 cues after so many pairs, by the name of the index; chance is 512."""
+    task: Any = tasks.build("recall", **(TASKS["recall"].settings | {"cues": CUES}))
+    batch = task.sample_size(1, torch.Generator().manual_seed(seed), pairs)
+    found = {}
+    for name in indexes.NAMES:
+        model = model_of(weights, pairs, indexes.resolve(name))
+        with torch.no_grad():
+            outputs, _ = model(batch.inputs)
+        found[name] = int(((outputs[pairs:] > 0) != (batch.targets[pairs:] > 0.5)).sum())
+    return found
 
 
 def main(weights: str) -> None:

@@ -33,8 +33,9 @@ from sparsam.experiments.figure2 import MODELS, OPTIMIZER, TASKS
 # A memory of this task holds fewer words than the default at which `Auto` changes over, so it does earlier here.
 INDEXES: dict[str, indexes.Index] = {
     "linear": sparsam.Linear(),
-    "lsh": sparsam.LSH(),
-    "kdtree": sparsam.KDForest(),
+    "scan": sparsam.Scan(checks=16),  # by default it scores all of so few words
+    "lsh": sparsam.LSH(checks=32, few=8192),
+    "kdtree": sparsam.KDForest(checks=32),
     "kdtree-64": sparsam.KDForest(checks=64),
     "auto": sparsam.Auto(exact_until=64),
 }

@@ -1,8 +1,8 @@
 """The supplementary figure at many lengths in one go: one long sequence of pairs, asked on its way.
 
     python -m benchmarks.long_recall weights/recall-curriculum-sam.safetensors --threads 3
-    python -m benchmarks.long_recall weights/recall-curriculum-sam.safetensors --index kdtree --checks 1024 \\
-        --sizes 10000 50000 100000 200000 400000
+    python -m benchmarks.long_recall weights/recall-curriculum-sam.safetensors --index scan \\
+        --sizes 10000 50000 100000 200000 400000 1000000 --rows 4200000
 
 At each length the model is asked for pairs whose key no other pair has so far. A state is a value, so the sequence goes
 on as if nothing had been asked. Bits are those wrong in an answer; half of the bits of a value are chance.
@@ -33,9 +33,11 @@ def measure(
     index: str = "linear",
     settings: dict[str, int] | None = None,
     cues: int = 64,
+    rows: int | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Bits wrong per cue at each of the sizes, from the shortest to the longest."""
-    model, task, _ = load_model(weights, index=index, index_settings=settings or {})
+    """Bits wrong per cue at each of the sizes, from the shortest to the longest; `rows` of memory, or the run's own."""
+    room: dict[str, Any] = {} if rows is None else {"memory_size": rows}
+    model, task, _ = load_model(weights, index=index, index_settings=settings or {}, **room)
     if not isinstance(task, Recall) or not task.paired:
         raise ValueError(f"weights: expected a model of recall with a pair per step, got {weights}")
     model.eval()
@@ -75,15 +77,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("weights")
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 50_000, 100_000, 150_000, 200_000])
-    parser.add_argument("--index", default="linear", choices=["linear", "kdtree", "lsh"])
+    parser.add_argument("--index", default="linear", choices=["linear", "scan", "kdtree", "lsh", "auto"])
     parser.add_argument("--checks", type=int, help="of the index")
+    parser.add_argument("--rows", type=int, help="of the memory; each pair takes three or four")
     parser.add_argument("--cues", type=int, default=64)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1, help="that share an exact search")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     settings = {} if given.checks is None else {"checks": given.checks}
-    for row in measure(given.weights, given.sizes, given.seed, given.index, settings, given.cues):
+    for row in measure(given.weights, given.sizes, given.seed, given.index, settings, given.cues, given.rows):
         print(json.dumps(row), flush=True)
 
 

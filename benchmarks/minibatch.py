@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import torch
 
 from benchmarks.report import Line, Report
 from sparsam.experiments.figure3 import MODELS, TASKS
+from sparsam.training.config import ModelConfig
 
 INDEXES: dict[str, tuple[str, dict[str, Any]]] = {
     "exact": ("linear", {}),
@@ -34,7 +34,7 @@ def run(out: Path, weights: Path | None = None, pairs: int = 4_000, batch_size: 
     task = TASKS["recall"].build()
     batch = task.sample_size(batch_size, torch.Generator().manual_seed(0), pairs)
     for name, (index, settings) in INDEXES.items():
-        config = replace(MODELS["sam-linear"], index=index, index_settings=settings)
+        config = ModelConfig(**(MODELS["sam-linear"].to_dict() | {"index": index, "index_settings": settings}))
         model = config.build(task.input_size, task.output_size)
         if weights is not None:
             from sparsam.training.checkpoint import load_weights

@@ -21,12 +21,14 @@ class ReplayedMemory(SAMMemory):
     at = 0  # the next step
     found = 0  # of the true K rows, so far
     found_first = 0
+    queries: list[Tensor]  # (B, R, W) of each step so far
 
     def select_rows(self, query: Tensor, words: Tensor) -> Tensor:
         rows = self.selections[self.at]
         truth = most_similar(self.sizes.similarity, query, words, self.sizes.k)
         found = (truth[..., :, None] == rows[..., None, :]).any(-1)
         self.at += 1
+        self.queries.append(query)
         self.found += int(found.sum())
         self.found_first += int(found[..., 0].sum())
         return rows
@@ -43,7 +45,7 @@ class ReplayedMemory(SAMMemory):
 
 
 def replayed(model: SAM, x: Tensor, memory: Tensor | None = None, state: Any = None) -> Any:
-    """The same model on the reference engine, to be run on the same x from the same start, with `model`'s selections."""
+    """The same model on the reference engine, for the same x from the same start, with `model`'s selections."""
     if state is None:
         state = model.initial_state(x.shape[int(not model.batch_first)], memory)
     with torch.no_grad():
@@ -51,6 +53,7 @@ def replayed(model: SAM, x: Tensor, memory: Tensor | None = None, state: Any = N
     twin = copy.deepcopy(model)
     twin.engine, twin.index = "reference", "linear"
     twin.memory = ReplayedMemory(twin.memory.sizes)
+    twin.memory.queries = []
     twin.memory.selections = torch.cat([access.rows for access in accesses if access.kind == READ]).to(torch.int64)
     return twin
 

@@ -51,7 +51,8 @@ def lstm() -> Any:
 
 def stream(model: Any, batch: int, width: int) -> Callable[[], None]:
     """One step without gradients, from the state before, a fresh one every 100 calls."""
-    x, held = torch.randn(1, batch, width), [None, 0]
+    x = torch.randn(1, batch, width)
+    held: list[Any] = [None, 0]
 
     def call() -> None:
         with torch.no_grad():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
@@ -17,7 +17,7 @@ class Timing:
     repeats: int
 
 
-def take_turns(candidates: dict[str, Callable[[], object]], seconds: float, warmup: int = 2) -> dict[str, Timing]:
+def take_turns(candidates: Mapping[str, Callable[[], object]], seconds: float, warmup: int = 2) -> dict[str, Timing]:
     """Call the candidates in turn until `seconds` are spent, at least 5 times each; a burst of noise hits them all."""
     for call in candidates.values():
         for _ in range(warmup):

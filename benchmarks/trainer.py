@@ -42,7 +42,7 @@ def run(out: Path, quick: bool = False) -> Report:
         spent = measure(config, Path(scratch) / "run", 4.0 if quick else 20.0)
     report.raw["us per minibatch"] = {name: seconds * 1e6 for name, seconds in spent.items()}
     added = (spent["training loop"] / spent["engine"] - 1) * 100
-    report.add(Line(f"added by the trainer, T = {2 * ITEMS + 1}, B = 8, SAM", added, "%", 15))
+    report.add(Line(f"added by the trainer, T = {2 * ITEMS + 1}, B = 8, SAM", added, "%", 10))
     print(report.table())
     print(report.write(out))
     return report

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,11 @@ import torch
 import sparsam
 from sparsam import engines
 from sparsam.models import MODELS, MemoryModel
+
+# Real data, where the repository's surroundings have it; tests of it are skipped where they do not.
+_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+if _DATA.is_dir():
+    os.environ.setdefault("SPARSAM_DATA", str(_DATA))
 
 SMALL: dict[str, Any] = {"input_size": 3, "output_size": 2, "hidden_size": 4}
 MEMORY: dict[str, Any] = {"memory_size": 9, "word_size": 4, "num_heads": 2}

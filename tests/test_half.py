@@ -1,4 +1,4 @@
-"""Half precision and autocast: dtypes as `nn.LSTM` has them, the memory in float32, and models that learn all the same."""
+"""Half precision and autocast: dtypes as `nn.LSTM` has them, the memory in float32, and models that learn."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_million_words_of_half_precision_stay_sparse():
 def test_autocast_takes_what_lstm_takes(name, engine):
     model = MODELS[name](engine=engine)
     x = torch.randn(3, 2, 4)
-    with pytest.raises(TypeError, match="x: expected dtype torch.float32"):
+    with pytest.raises(TypeError, match=r"x: expected dtype torch\.float32"):
         model(x.bfloat16())
     expected, _ = model(x)
     for given in (x, x.bfloat16()):

@@ -1,15 +1,30 @@
-"""What `import sparsam` loads: nothing of torch that `import torch` leaves out."""
+"""What `import sparsam` does to a process: nothing that its user did not ask for."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
+
+PROGRAM = """
+import os, sys
+import torch, numpy
+modules, variables = set(sys.modules), dict(os.environ)
+import sparsam
+loaded = set(sys.modules) - modules
+unasked = ("matplotlib", "typer", "rich", "tensorboard", "PIL", "triton")
+heavy = [name for name in loaded if name.split(".")[0] in unasked]
+heavy += [name for name in loaded if name.startswith("torch._dynamo")]
+print(sorted(heavy)[:5], sorted(set(os.environ.items()) ^ set(variables.items())))
+"""
 
 
-def test_importing_sparsam_leaves_the_compiler_alone():
-    code = (
-        "import sys, torch; before = set(sys.modules); import sparsam;"
-        "print([m for m in set(sys.modules) - before if m.split('.')[0] == 'torch'])"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
-    assert found.stdout.strip() == "[]"
+def test_leaves_the_process_and_the_disk_alone(tmp_path: Path) -> None:
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment.pop("SPARSAM_CACHE", None)
+    command = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[] []"
+    assert list(tmp_path.iterdir()) == []

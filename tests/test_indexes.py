@@ -15,6 +15,7 @@ SIZES = {"input_size": 2, "output_size": 2, "memory_size": 8, "word_size": 4, "h
     "name, expected",
     [
         ("linear", sparsam.Linear()),
+        ("scan", sparsam.Scan()),
         ("kdtree", sparsam.KDForest()),
         ("lsh", sparsam.LSH()),
         ("auto", sparsam.Auto()),
@@ -37,6 +38,8 @@ def test_a_near_miss_is_suggested():
 @pytest.mark.parametrize(
     "make, error, message",
     [
+        (lambda: sparsam.Scan(checks=0), ValueError, "checks"),
+        (lambda: sparsam.Scan(seed=2**63), ValueError, "seed"),
         (lambda: sparsam.KDForest(trees=0), ValueError, "trees"),
         (lambda: sparsam.KDForest(trees=33), ValueError, r"trees: expected an int in 1\.\.32, got 33"),
         (lambda: sparsam.KDForest(checks=1.5), TypeError, "checks"),
@@ -56,7 +59,7 @@ def test_wrong_arguments_are_named(make, error, message):
         make()
 
 
-@pytest.mark.parametrize("index", ["kdtree", "lsh", "auto"])
+@pytest.mark.parametrize("index", ["scan", "kdtree", "lsh", "auto"])
 def test_the_reference_has_exact_search_only(index):
     model = sparsam.SAM(**SIZES, index=index, engine="reference")
     with pytest.raises(RuntimeError, match="exact search"):

@@ -1,6 +1,7 @@
 // Arguments of the bindings, each checked: what does not serve is a ValueError that names the argument.
 //
-// Arrays come in over the buffer protocol, which takes a tenth of the time of DLPack. Nothing is ever converted.
+// Arrays come in over the buffer protocol, which takes a tenth of the time of DLPack. Nothing is ever converted. Only
+// Python's limited API is used, so that one module serves Python 3.12 and every later one.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -38,7 +39,7 @@ struct ElementName<int64_t> {
 // str(value)
 inline std::string text(nb::handle value) {
   const nb::object out = nb::steal(PyObject_Str(value.ptr()));
-  const char* characters = out.is_valid() ? PyUnicode_AsUTF8(out.ptr()) : nullptr;
+  const char* characters = out.is_valid() ? PyUnicode_AsUTF8AndSize(out.ptr(), nullptr) : nullptr;
   if (characters == nullptr) PyErr_Clear();
   return characters == nullptr ? "something" : characters;
 }
@@ -49,7 +50,9 @@ inline std::string described(nb::handle value) {
   const nb::object shape = nb::steal(PyObject_GetAttrString(value.ptr(), "shape"));
   PyErr_Clear();
   if (dtype.is_valid() && shape.is_valid()) return text(dtype) + " " + text(shape);
-  return Py_TYPE(value.ptr())->tp_name;
+  const nb::object name = nb::steal(PyObject_GetAttrString(value.type().ptr(), "__name__"));
+  if (!name.is_valid()) PyErr_Clear();
+  return name.is_valid() ? text(name) : "something";
 }
 
 [[noreturn]] inline void refuse(const char* name, const std::string& expected, const std::string& got) {

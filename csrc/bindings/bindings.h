@@ -17,5 +17,7 @@ void bind_versions(nb::module_& m);
 void bind_sequences(nb::module_& m);
 // Linear layers over all steps.
 void bind_products(nb::module_& m);
+// A step of an optimiser.
+void bind_optimizer(nb::module_& m);
 
 }  // namespace sparsam

@@ -58,6 +58,8 @@ class CandidateIndex {
     std::vector<Head> heads;
     std::vector<int8_t> bytes;
     std::vector<int32_t> sums;
+    std::vector<uint64_t> lanes;
+    std::vector<int32_t> least;
     std::vector<int32_t> counts;
   };
 

@@ -21,8 +21,10 @@ constexpr int32_t kQuarterWords = 16;
 constexpr int32_t kPlaneComponents = 8;
 constexpr int32_t kPlaneBytes = 64;  // of a quarter
 
-// sums[h * 64 + lane] for each head h, whose query of 8 * planes bytes begins at queries + h * 8 * planes.
-using SumBlock = void (*)(const uint8_t* block, int planes, int heads, const int8_t* queries, int32_t* sums);
+// sums[h * 64 + lane] for each head h, whose query of 8 * planes bytes begins at queries + h * 8 * planes; bit i of
+// lanes[h] is set where the sum of lane i is at least least[h].
+using SumBlock = void (*)(const uint8_t* block, int planes, int heads, const int8_t* queries, const int32_t* least,
+                          int32_t* sums, uint64_t* lanes);
 
 // Four components of a query as one number.
 inline int32_t four(const int8_t* query) {
@@ -32,9 +34,18 @@ inline int32_t four(const int8_t* query) {
 }
 
 #if defined(__AVX512BW__)
+// A macro, because functions that are given other target options cannot share inline ones.
+#define SPARSAM_NOTE(sum, head)                                                                             \
+  {                                                                                                         \
+    const __m512i all = sum;                                                                                \
+    _mm512_storeu_si512(out + (head) * kBlockWords, all);                                                   \
+    lanes[head] |= uint64_t{_mm512_cmpge_epi32_mask(all, _mm512_set1_epi32(least[head]))}                   \
+                   << (quarter * kQuarterWords);                                                            \
+  }
 #define SPARSAM_SUM_QUARTERS(multiply_add, finish)                                                          \
   const __m512i low = _mm512_set1_epi8(15);                                                                 \
   const size_t step = static_cast<size_t>(planes) * kPlaneComponents;                                       \
+  for (int h = 0; h < heads; ++h) lanes[h] = 0;                                                             \
   for (int quarter = 0; quarter < 4; ++quarter, block += static_cast<size_t>(planes) * kPlaneBytes) {       \
     int32_t* out = sums + quarter * kQuarterWords;                                                          \
     int h = 0;                                                                                              \
@@ -43,7 +54,7 @@ inline int32_t four(const int8_t* query) {
       const int8_t* q = queries + static_cast<size_t>(h) * step;                                            \
       for (int p = 0; p < planes; ++p, q += kPlaneComponents) {                                             \
         const __m512i bytes = _mm512_loadu_si512(block + static_cast<size_t>(p) * kPlaneBytes);             \
-        const __m512i x = _mm512_and_si512(bytes, low), y = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), low); \
+        const __m512i x = _mm512_and_si512(bytes, low), y = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), low);\
         a = multiply_add(a, x, _mm512_set1_epi32(four(q)));                                                 \
         b = multiply_add(b, x, _mm512_set1_epi32(four(q + step)));                                          \
         c = multiply_add(c, x, _mm512_set1_epi32(four(q + 2 * step)));                                      \
@@ -53,26 +64,27 @@ inline int32_t four(const int8_t* query) {
         c = multiply_add(c, y, _mm512_set1_epi32(four(q + 2 * step + 4)));                                  \
         d = multiply_add(d, y, _mm512_set1_epi32(four(q + 3 * step + 4)));                                  \
       }                                                                                                     \
-      _mm512_storeu_si512(out + h * kBlockWords, finish(a));                                                \
-      _mm512_storeu_si512(out + (h + 1) * kBlockWords, finish(b));                                          \
-      _mm512_storeu_si512(out + (h + 2) * kBlockWords, finish(c));                                          \
-      _mm512_storeu_si512(out + (h + 3) * kBlockWords, finish(d));                                          \
+      SPARSAM_NOTE(finish(a), h)                                                                            \
+      SPARSAM_NOTE(finish(b), h + 1)                                                                        \
+      SPARSAM_NOTE(finish(c), h + 2)                                                                        \
+      SPARSAM_NOTE(finish(d), h + 3)                                                                        \
     }                                                                                                       \
     for (; h < heads; ++h) {                                                                                \
       __m512i a = _mm512_setzero_si512(), b = a;                                                            \
       const int8_t* q = queries + static_cast<size_t>(h) * step;                                            \
       for (int p = 0; p < planes; ++p, q += kPlaneComponents) {                                             \
         const __m512i bytes = _mm512_loadu_si512(block + static_cast<size_t>(p) * kPlaneBytes);             \
-        const __m512i x = _mm512_and_si512(bytes, low), y = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), low); \
+        const __m512i x = _mm512_and_si512(bytes, low), y = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), low);\
         a = multiply_add(a, x, _mm512_set1_epi32(four(q)));                                                 \
         b = multiply_add(b, y, _mm512_set1_epi32(four(q + 4)));                                             \
       }                                                                                                     \
-      _mm512_storeu_si512(out + h * kBlockWords, _mm512_add_epi32(finish(a), finish(b)));                   \
+      SPARSAM_NOTE(_mm512_add_epi32(finish(a), finish(b)), h)                                               \
     }                                                                                                       \
   }
 
 // In pairs of 16 bits, which are added up at the end.
-inline void sum_block_pairs(const uint8_t* block, int planes, int heads, const int8_t* queries, int32_t* sums) {
+inline void sum_block_pairs(const uint8_t* block, int planes, int heads, const int8_t* queries,
+                            const int32_t* least, int32_t* sums, uint64_t* lanes) {
 #define SPARSAM_MULTIPLY_ADD(sum, code, query) _mm512_add_epi16(sum, _mm512_maddubs_epi16(code, query))
 #define SPARSAM_FINISH(sum) _mm512_madd_epi16(sum, _mm512_set1_epi16(1))
   SPARSAM_SUM_QUARTERS(SPARSAM_MULTIPLY_ADD, SPARSAM_FINISH)
@@ -81,19 +93,23 @@ inline void sum_block_pairs(const uint8_t* block, int planes, int heads, const i
 }
 
 __attribute__((target("avx512vnni,avx512bw,avx512vl,avx512dq"))) inline void sum_block_vnni(
-    const uint8_t* block, int planes, int heads, const int8_t* queries, int32_t* sums) {
+    const uint8_t* block, int planes, int heads, const int8_t* queries, const int32_t* least, int32_t* sums,
+    uint64_t* lanes) {
 #define SPARSAM_FINISH(sum) (sum)
   SPARSAM_SUM_QUARTERS(_mm512_dpbusd_epi32, SPARSAM_FINISH)
 #undef SPARSAM_FINISH
 }
 #undef SPARSAM_SUM_QUARTERS
+#undef SPARSAM_NOTE
 
 inline SumBlock sum_block() { return __builtin_cpu_supports("avx512vnni") ? sum_block_vnni : sum_block_pairs; }
 
 #elif defined(__AVX2__)
 
-inline void sum_block_halves(const uint8_t* block, int planes, int heads, const int8_t* queries, int32_t* sums) {
+inline void sum_block_halves(const uint8_t* block, int planes, int heads, const int8_t* queries,
+                            const int32_t* least, int32_t* sums, uint64_t* lanes) {
   const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
+  for (int h = 0; h < heads; ++h) lanes[h] = 0;
   for (int quarter = 0; quarter < 4; ++quarter, block += static_cast<size_t>(planes) * kPlaneBytes) {
     for (int half = 0; half < 2; ++half) {
       for (int h = 0; h < heads; ++h) {
@@ -107,8 +123,10 @@ inline void sum_block_halves(const uint8_t* block, int planes, int heads, const 
           b = _mm256_add_epi16(b, _mm256_maddubs_epi16(y, _mm256_set1_epi32(four(q + 4))));
         }
         const __m256i sum = _mm256_add_epi32(_mm256_madd_epi16(a, ones), _mm256_madd_epi16(b, ones));
-        _mm256_storeu_si256(
-            reinterpret_cast<__m256i*>(sums + h * kBlockWords + quarter * kQuarterWords + 8 * half), sum);
+        const int first = quarter * kQuarterWords + 8 * half;
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + h * kBlockWords + first), sum);
+        const __m256i enough = _mm256_cmpgt_epi32(sum, _mm256_set1_epi32(least[h] - 1));
+        lanes[h] |= static_cast<uint64_t>(_mm256_movemask_ps(_mm256_castsi256_ps(enough))) << first;
       }
     }
   }
@@ -117,7 +135,9 @@ inline SumBlock sum_block() { return sum_block_halves; }
 
 #else
 
-inline void sum_block_plainly(const uint8_t* block, int planes, int heads, const int8_t* queries, int32_t* sums) {
+inline void sum_block_plainly(const uint8_t* block, int planes, int heads, const int8_t* queries,
+                            const int32_t* least, int32_t* sums, uint64_t* lanes) {
+  for (int h = 0; h < heads; ++h) lanes[h] = 0;
   for (int quarter = 0; quarter < 4; ++quarter, block += static_cast<size_t>(planes) * kPlaneBytes) {
     for (int h = 0; h < heads; ++h) {
       int32_t* out = sums + h * kBlockWords + quarter * kQuarterWords;
@@ -130,6 +150,7 @@ inline void sum_block_plainly(const uint8_t* block, int planes, int heads, const
             sum += (byte & 15) * q[j] + (byte >> 4) * q[4 + j];
           }
         out[lane] = sum;
+        lanes[h] |= static_cast<uint64_t>(sum >= least[h]) << (quarter * kQuarterWords + lane);
       }
     }
   }
@@ -137,30 +158,5 @@ inline void sum_block_plainly(const uint8_t* block, int planes, int heads, const
 inline SumBlock sum_block() { return sum_block_plainly; }
 
 #endif
-
-// Bit i is set where the i-th of 64 sums is at least `bound`.
-inline uint64_t lanes_from(const int32_t* sums, int32_t bound) {
-#if defined(__AVX512BW__)
-  uint64_t bits = 0;
-  const __m512i least = _mm512_set1_epi32(bound);
-  for (int quarter = 0; quarter < 4; ++quarter)
-    bits |= uint64_t{_mm512_cmpge_epi32_mask(_mm512_loadu_si512(sums + quarter * kQuarterWords), least)}
-            << (quarter * kQuarterWords);
-  return bits;
-#elif defined(__AVX2__)
-  uint64_t bits = 0;
-  const __m256i below = _mm256_set1_epi32(bound - 1);
-  for (int i = 0; i < 8; ++i) {
-    const __m256i s = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums + 8 * i));
-    const int mask = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(s, below)));
-    bits |= static_cast<uint64_t>(mask) << (8 * i);
-  }
-  return bits;
-#else
-  uint64_t bits = 0;
-  for (int i = 0; i < kBlockWords; ++i) bits |= static_cast<uint64_t>(sums[i] >= bound) << i;
-  return bits;
-#endif
-}
 
 }  // namespace sparsam::SPARSAM_ISA

@@ -24,7 +24,7 @@
 namespace sparsam::SPARSAM_ISA {
 
 struct ScanSettings {
-  int32_t checks = 64;   // words proposed per query
+  int32_t checks = 96;   // words proposed per query
   uint64_t seed = 0;
   bool by_distance = false;  // the nearest words, not those of largest inner product
 };
@@ -124,11 +124,13 @@ class Scan final : public CandidateIndex {
     std::vector<Head>& asked = scratch_heads(scratch, heads);
     scratch.bytes.resize(at(heads) * at(codes_.components()));
     scratch.sums.resize(at(heads) * kBlockWords);
+    scratch.lanes.resize(at(heads));
+    scratch.least.resize(at(heads));
     scratch.numbers.resize(at(codes_.room()));
     for (int h = 0; h < heads; ++h) {
       const WordCodes::Query made =
-          codes_.prepare(queries + h * word_size_, settings_.by_distance,
-                         scratch.bytes.data() + at(h) * at(codes_.components()), scratch.numbers.data());
+          codes_.prepare(queries + h * word_size_, scratch.bytes.data() + at(h) * at(codes_.components()),
+                         scratch.numbers.data());
       asked[at(h)].ask(made.unit, made.base);
     }
     // Most of the work of choosing is done while the bound is still low. So a sample sets it first, at a score that
@@ -197,6 +199,7 @@ class Scan final : public CandidateIndex {
  private:
   using Head = Scratch::Head;
   static constexpr int32_t kSampled = 16, kMargin = 4;  // blocks of which one is sampled; see query_all
+  static constexpr int32_t kAtOnce = 4;                 // blocks that share a bound
   struct Entry {
     int32_t row;
     float factor;
@@ -205,6 +208,11 @@ class Scan final : public CandidateIndex {
   struct Bounds {
     float over_most, over_least;  // one over the largest factor, and over the least; 0 where there is no saying
     float most_bias;
+    void include(const Bounds& other) {
+      over_most = std::min(over_most, other.over_most);
+      over_least = over_least == 0.0f || other.over_least == 0.0f ? 0.0f : std::max(over_least, other.over_least);
+      most_bias = std::max(most_bias, other.most_bias);
+    }
   };
 
   static size_t at(int32_t i) { return static_cast<size_t>(i); }
@@ -262,7 +270,7 @@ class Scan final : public CandidateIndex {
     for (int32_t p = 0; p < codes_.planes(); ++p, code += kPlaneComponents, target += kPlaneBytes)
       for (int32_t j = 0; j < 4; ++j) target[j] = static_cast<uint8_t>(code[j] | code[4 + j] << 4);
     entries_[at(place)].factor = made.factor;
-    biases_[at(place)] = settings_.by_distance ? -0.5f * made.square : 0.0f;
+    biases_[at(place)] = settings_.by_distance ? -0.5f * made.square : made.shift;
   }
 
   void encode_all(int threads) {
@@ -294,13 +302,19 @@ class Scan final : public CandidateIndex {
   void scan(Head* asked, int heads, Scratch& scratch, int32_t every, const uint64_t* hidden) const {
     const SumBlock sum = sum_block();
     const int32_t blocks = static_cast<int32_t>(bounds_.size());
-    for (int32_t block = 0; block < blocks; block += every) {
-      sum(blocks_.get() + at(block) * block_bytes(), codes_.planes(), heads, scratch.bytes.data(),
-          scratch.sums.data());
-      for (int h = 0; h < heads; ++h) {
-        const int32_t* sums = scratch.sums.data() + h * kBlockWords;
-        const uint64_t lanes = lanes_from(sums, least_sum(asked[h], bounds_[at(block)])) & filled(block);
-        if (lanes != 0) note(asked[h], block, lanes, sums, hidden);
+    int32_t* least = scratch.least.data();
+    for (int32_t from = 0; from < blocks; from += kAtOnce * every) {
+      const int32_t to = std::min(blocks, from + kAtOnce * every);
+      Bounds b = bounds_[at(from)];
+      for (int32_t block = from + every; block < to; block += every) b.include(bounds_[at(block)]);
+      for (int h = 0; h < heads; ++h) least[h] = least_sum(asked[h], b);
+      for (int32_t block = from; block < to; block += every) {
+        sum(blocks_.get() + at(block) * block_bytes(), codes_.planes(), heads, scratch.bytes.data(), least,
+            scratch.sums.data(), scratch.lanes.data());
+        for (int h = 0; h < heads; ++h) {
+          const uint64_t lanes = scratch.lanes[at(h)] & filled(block);
+          if (lanes != 0) note(asked[h], block, lanes, scratch.sums.data() + h * kBlockWords, hidden);
+        }
       }
     }
     for (int h = 0; h < heads; ++h) take_noted(asked[h], hidden);
@@ -327,11 +341,12 @@ class Scan final : public CandidateIndex {
   }
 
   void take_noted(Head& head, const uint64_t* hidden) const {
+    const bool biased = settings_.by_distance || codes_.is_centred();
     for (int32_t i = 0; i < head.noted_count; ++i) {
       const auto [place, sum] = head.noted[i];
       const auto [row, factor] = entries_[at(place)];
       float score = factor * (head.unit * static_cast<float>(sum) + head.base);
-      if (settings_.by_distance) score += biases_[at(place)];
+      if (biased) score += biases_[at(place)];
       if (head.would_take(score, row) && !is_hidden(hidden, row)) head.take(score, row);
     }
     head.noted_count = 0;

@@ -27,8 +27,10 @@ class WordCodes {
   struct Coded {
     float factor;
     float square;  // |word - centre|^2
+    float shift;   // (centre, word)
   };
-  // score = factor * (unit * sum + base), up to what is the same for all words
+  // factor * (unit * sum + base) estimates (word - centre, query - centre). Both are seen from the centre, because the
+  // error goes with the length of both; what is left of (word, query) is the word's shift, and the same for all words.
   struct Query {
     float unit;
     float base;
@@ -43,19 +45,24 @@ class WordCodes {
   int32_t room() const { return rotation_.padded(); }                 // floats that coding needs to work in
   size_t bytes() const { return rotation_.bytes() + centre_.size() * sizeof(float); }
 
-  void set_centre(const float* centre) { rotation_.project(centre, centre_.data()); }
+  void set_centre(const float* centre) {
+    rotation_.project(centre, centre_.data());
+    centred_ = std::any_of(centre_.begin(), centre_.end(), [](float x) { return x != 0.0f; });
+  }
+  bool is_centred() const { return centred_; }
 
   // code[0, components()), one number of 0..15 each; `work` has room() floats.
   Coded encode(const float* word, uint8_t* code, float* work) const {
     rotation_.project(word, work);
-    float square = 0.0f;
+    float square = 0.0f, shift = 0.0f;
     for (int32_t j = 0; j < rotation_.padded(); ++j) {
+      shift += work[j] * centre_[static_cast<size_t>(j)];
       work[j] -= centre_[static_cast<size_t>(j)];
       square += work[j] * work[j];
     }
     if (!(square > kLeast && square < kMost)) {
       std::fill(code, code + components(), uint8_t{0});
-      return {0.0f, std::min(square, kMost)};
+      return {0.0f, std::min(square, kMost), shift};
     }
     const float steps = std::sqrt(static_cast<float>(word_size_) / square) / kStep;
     float along = 0.0f;
@@ -64,15 +71,15 @@ class WordCodes {
       code[j] = static_cast<uint8_t>(x);
       along += (static_cast<float>(code[j]) - 7.5f) * work[j];
     }
-    return {square / along, square};
+    return {square / along, square, shift};
   }
 
-  // The query in 8 bits, components() of them. With `from_centre` the query is seen from the centre too.
-  Query prepare(const float* query, bool from_centre, int8_t* out, float* work) const {
+  // The query in 8 bits, components() of them.
+  Query prepare(const float* query, int8_t* out, float* work) const {
     rotation_.project(query, work);
     float largest = 0.0f, total = 0.0f;
     for (int32_t j = 0; j < rotation_.padded(); ++j) {
-      if (from_centre) work[j] -= centre_[static_cast<size_t>(j)];
+      work[j] -= centre_[static_cast<size_t>(j)];
       largest = std::max(largest, std::abs(work[j]));
       total += std::abs(work[j]);
     }
@@ -95,6 +102,7 @@ class WordCodes {
   int32_t word_size_;
   Projection rotation_;
   std::vector<float> centre_;  // rotated
+  bool centred_ = false;       // it is not zero
 };
 
 }  // namespace sparsam::SPARSAM_ISA

@@ -9,8 +9,9 @@ from sparsam import pytrees
 from sparsam.indexes import LSH, Auto, KDForest, Linear, Scan
 from sparsam.layer import SparseMemory
 from sparsam.models import DAM, DNC, LSTM, NTM, SAM, SDNC, build
+from sparsam.pretrained import load
 from sparsam.state import cat
 
 __version__ = "0.1.0"
 __all__ = ["DAM", "DNC", "LSH", "LSTM", "NTM", "SAM", "SDNC", "Auto", "KDForest", "Linear", "Scan", "SparseMemory"]
-__all__ += ["build", "cat", "pytrees"]
+__all__ += ["build", "cat", "load", "pytrees"]

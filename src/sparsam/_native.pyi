@@ -127,6 +127,8 @@ class Version32:
     def is_current(self) -> bool: ...
     @property
     def indexed(self) -> int: ...
+    @property
+    def index_used(self) -> str: ...
 
 class Version64:
     @staticmethod
@@ -144,6 +146,8 @@ class Version64:
     def is_current(self) -> bool: ...
     @property
     def indexed(self) -> int: ...
+    @property
+    def index_used(self) -> str: ...
 
 class Record32:
     """What a forward pass puts out, and keeps for one backward pass."""
@@ -366,6 +370,32 @@ def tall32(a: Floats32, b: Floats32, threads: int) -> Floats32:
     """a^T b for a (rows, m) and b (rows, n): the gradient of a linear layer's weight."""
 
 def tall64(a: Floats64, b: Floats64, threads: int) -> Floats64: ...
+def rmsprop32(
+    parameters: Floats32,
+    gradients: Floats32,
+    squares: Floats32,
+    velocity: Floats32,
+    clip: float,
+    decay: float,
+    momentum: float,
+    epsilon: float,
+    rate: float,
+    threads: int,
+) -> float:
+    """A step of RMSProp along the clipped gradient, in place, and the norm before it was clipped."""
+
+def rmsprop64(
+    parameters: Floats64,
+    gradients: Floats64,
+    squares: Floats64,
+    velocity: Floats64,
+    clip: float,
+    decay: float,
+    momentum: float,
+    epsilon: float,
+    rate: float,
+    threads: int,
+) -> float: ...
 def row_product(
     a: Floats32 | Floats64,
     w: Floats32 | Floats64,
@@ -397,7 +427,7 @@ class ArrayIndex:
     def clear(self) -> None: ...
     def build(self, rows: ShortRows, threads: int = 1) -> None: ...
     def query(self, query: Floats32) -> list[int]: ...
-    def nearest(self, queries: Floats32) -> list[int]: ...
+    def nearest(self, queries: Floats32, at_once: int = 1) -> list[int]: ...
     def churn(self, rows: ShortRows) -> None: ...
     def update_all(self, rows: ShortRows) -> None: ...
     def contains(self, row: int) -> bool: ...

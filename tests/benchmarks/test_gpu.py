@@ -11,15 +11,17 @@ SMALL = dict(input_size=4, output_size=3, hidden_size=6, memory_size=32, word_si
 
 
 def test_every_candidate_is_timed():
-    times = gpu.measure("cpu", "native", 2, 0.01, **SMALL)
-    assert set(times) == {"nn.LSTM", "sam", "sam reference", "sdnc", "sdnc reference"}
+    times = gpu.measure("cpu", "native", 2, 0.01, steps=5, **SMALL)
+    assert set(times) == {"nn.LSTM", "sam", "sam forward", "sdnc", "sdnc forward"}
     assert all(spent > 0 for spent in times.values())
+    assert "sdnc" not in gpu.measure("cpu", "native", 2, 0.01, steps=5, linked=False, **SMALL)
 
 
 def test_an_engine_that_differs_is_not_timed(monkeypatch):
+    assert gpu.checked("sam", "cpu", "native") < 1e-5
     monkeypatch.setattr(gpu, "TOLERANCE", -1.0)
     with pytest.raises(RuntimeError, match="differs from the reference"):
-        gpu.measure("cpu", "native", 2, 0.01, **SMALL)
+        gpu.checked("sam", "cpu", "native")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

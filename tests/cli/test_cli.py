@@ -14,7 +14,7 @@ import pytest
 
 from sparsam.cli import main
 
-SMALL = ["--memory-size", "32", "--hidden-size", "16", "--steps", "12", "--set", "eval_every=4", "--set", "log_every=2",
+SMALL = ["--hidden-size", "16", "--steps", "12", "--set", "eval_every=4", "--set", "log_every=2",
          "--set", "eval_batches=1", "--set", "tensorboard=false", "--set", "task.settings.max_size=3"]  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_train_eval_plot_resume(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("train", "copy", "--model", "sam", "--out", "r", *SMALL) == 0
+    assert run("train", "copy", "--model", "sam", "--memory-size", "32", "--out", "r", *SMALL) == 0
     assert "steps after 12 minibatches" in capsys.readouterr().out
     assert json.loads(Path("r/config.json").read_text())["model"]["memory_size"] == 32
     assert run("train", "--resume", "r", "--steps", "16", "-q") == 0

@@ -16,4 +16,16 @@ def test_demo_leaves_table_and_pictures(tmp_path: Path, capsys: pytest.CaptureFi
         assert ended.value.code == 0
     text = capsys.readouterr().out
     assert "bits per sequence" in text and "ten times longer" in text
-    assert all((tmp_path / "demo" / name).exists() for name in ("curves.png", "memory.png", "report.html"))
+    assert all((tmp_path / "demo" / name).exists() for name in ("view.html", "curves.png", "memory.png", "report.html"))
+
+
+def test_demo_without_matplotlib_says_what_is_left_out(tmp_path, capsys, monkeypatch):
+    import importlib.util
+
+    plain = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, *a: None if name == "matplotlib" else plain(name, *a))
+    with pytest.raises(SystemExit) as ended:
+        main(["demo", "--out", str(tmp_path / "demo"), "--steps", "5", "-q"])
+    assert ended.value.code == 0
+    assert 'pip install "sparsam[train]"' in capsys.readouterr().out
+    assert (tmp_path / "demo" / "view.html").exists() and not (tmp_path / "demo" / "curves.png").exists()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import shutil
 import tarfile
 from pathlib import Path
 
 import pytest
 
+from sparsam.data import locate
 from sparsam.data.babi import open_babi, parse_stories, words_of
 from sparsam.data.babi_official import CHECKSUMS, STEMS, VOCABULARY
 from sparsam.data.locate import DataError, MissingData, find, roots
@@ -139,14 +141,52 @@ def test_wrong_variant_is_refused():
         open_babi(SAMPLE, "fr")
 
 
-def test_roots_in_order(monkeypatch, tmp_path):
+def test_a_root_is_named_or_set_or_the_users_own(monkeypatch, tmp_path):
     monkeypatch.setenv("SPARSAM_DATA", str(tmp_path / "mine"))
-    monkeypatch.chdir(tmp_path)
     assert roots("there") == [Path("there")]
-    assert roots()[:3] == [tmp_path / "mine", tmp_path / "data", tmp_path.parent / "shared" / "data"]
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "thing").touch()
-    assert find(None, ["thing"], "") == tmp_path / "data" / "thing"
+    assert roots() == [tmp_path / "mine"]
+    monkeypatch.delenv("SPARSAM_DATA")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setattr("sys.platform", "linux")
+    assert roots() == [tmp_path / "xdg" / "sparsam", tmp_path / "home" / ".sparsam" / "data"]
+    (tmp_path / "xdg" / "sparsam").mkdir(parents=True)
+    (tmp_path / "xdg" / "sparsam" / "thing").touch()
+    assert find(None, ["thing"], "") == tmp_path / "xdg" / "sparsam" / "thing"
+
+
+def test_folders_around_the_library_or_the_user_are_not_searched(monkeypatch, tmp_path):
+    monkeypatch.delenv("SPARSAM_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    package = Path(locate.__file__).resolve().parents[1]
+    for folder in roots():
+        assert "shared" not in folder.parts and not folder.is_relative_to(tmp_path)
+        assert not folder.is_relative_to(package.parents[1])
+
+
+def test_a_small_archive_that_unpacks_to_much_is_refused(tmp_path):
+    with tarfile.open(tmp_path / "tasks_1-20_v1-2.tar.gz", "w:gz") as archive:
+        member = tarfile.TarInfo("tasks_1-20_v1-2/en-10k/qa1_single-supporting-fact_train.txt")
+        member.size = 40 << 20
+        archive.addfile(member, io.BytesIO(bytes(member.size)))
+    assert (tmp_path / "tasks_1-20_v1-2.tar.gz").stat().st_size < 100_000
+    with pytest.raises(DataError, match="more than the official files"):
+        open_babi(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip"])
+def test_a_damaged_archive_is_one_clear_error(tmp_path, damage):
+    file = tmp_path / "tasks_1-20_v1-2.tar.gz"
+    with tarfile.open(file, "w:gz") as archive:
+        archive.add(SAMPLE, "tasks_1-20_v1-2")
+    data = bytearray(file.read_bytes())
+    if damage == "cut":
+        del data[len(data) // 2 :]
+    else:
+        data[len(data) // 2] ^= 0xFF
+    file.write_bytes(data)
+    with pytest.raises((DataError, MissingData)):
+        open_babi(tmp_path).verify()
 
 
 @pytest.mark.parametrize("variant", ["en-10k", "en"])

@@ -7,10 +7,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsam.engines.cuda.layout import Layout, power_of_two
+from sparsam.engines.cuda.layout import Layout, aligned, power_of_two
+from sparsam.engines.cuda.weights import Weights, aligned_tensor, packed
 
 layouts = st.builds(
     Layout,
+    CELL=st.sampled_from(["lstm", "gru"]),
     H=st.integers(1, 70),
     R=st.integers(1, 5),
     K=st.integers(1, 9),
@@ -25,28 +27,39 @@ def test_power_of_two(count, least, expected):
 
 
 @given(layouts)
-def test_padded_sizes_hold_what_they_pad(size):
-    for padded, real in ((size.HP, size.H), (size.RP, size.R), (size.KP, size.K), (size.WP, size.W)):
-        assert padded >= real and padded & (padded - 1) == 0
+def test_blocks_hold_what_is_in_them(size):
+    pairs = ((size.HP, size.H), (size.RP, size.R), (size.KP, size.K), (size.WP, size.W), (size.SP, 4 * size.H))
+    for block, real in (*pairs, (size.JP, size.J), (size.FP, size.F)):
+        assert block >= real and block & (block - 1) == 0
     assert size.RK >= 16 and size.SIZE >= size.RK + size.RP and size.ACCESSES >= 2 * size.RK + size.RP
-    assert size.groups * size.RP <= size.GP and size.JP % 32 == 0 and size.AP % 32 == 0
+    for stride, real in ((size.JS, size.J), (size.FS, size.F), (size.HS, size.H)):
+        assert stride == aligned(real) and 0 <= stride - real < 4
 
 
-@given(layouts)
-def test_what_is_padded_comes_back(size):
-    joint = torch.randn(2, size.H + size.R * size.W)
-    assert torch.equal(size.unpadded(size.padded(joint)), joint)
-    gates = torch.randn(3, 4 * size.H)
-    assert torch.equal(size.gates(size.pad_gates(gates)), gates)
-    asked = torch.randn(2, 2 * size.R * size.W + size.groups * size.R)
-    padded = size.pad_interface(asked)
-    assert padded.shape == (2, size.AP) and torch.equal(size.interface(padded), asked)
-    assert float(padded.abs().sum()) == pytest.approx(float(asked.abs().sum()), rel=1e-4)  # nothing but zeros besides
+@given(layouts, st.integers(1, 5))
+def test_packed_weights_give_the_cells_sums(size, inputs):
+    gates, words = (4 if size.CELL == "lstm" else 3) * size.H, size.R * size.W
+    shapes = ((gates, inputs + words), (gates, size.H), (gates,), (gates,), (size.F, size.H), (size.F,))
+    weights = Weights(*(torch.randn(shape, dtype=torch.float64) for shape in shapes))
+    matrices = packed(weights, size)
+    h, r = torch.randn(size.H, dtype=torch.float64), torch.randn(words, dtype=torch.float64)
+    sums = matrices.recurrent[:, : size.J] @ torch.cat([h, r]) + matrices.recurrent_bias
+    torch.testing.assert_close(sums, torch.cat([h, r]) @ matrices.recurrent_transposed + matrices.recurrent_bias)
+    of_hidden = weights.hidden @ h + weights.hidden_bias
+    of_read = weights.input[:, inputs:] @ r
+    if size.CELL == "lstm":
+        torch.testing.assert_close(sums, of_hidden + of_read)
+    else:
+        both, new = 2 * size.H, slice(2 * size.H, 3 * size.H)
+        torch.testing.assert_close(sums[:both], of_hidden[:both] + of_read[:both])
+        torch.testing.assert_close(sums[new], of_read[new])
+        torch.testing.assert_close(sums[3 * size.H :], of_hidden[new])
+    asked = matrices.asking[:, : size.H] @ h + matrices.asking_bias
+    torch.testing.assert_close(asked, h @ matrices.asking_transposed[:, : size.F] + matrices.asking_bias)
+    torch.testing.assert_close(asked, weights.interface @ h + weights.interface_bias)
 
 
-@given(layouts)
-def test_padded_products_are_the_products(size):
-    w_hh, w_read = torch.randn(4 * size.H, size.H), torch.randn(4 * size.H, size.R * size.W)
-    h, r = torch.randn(size.H), torch.randn(size.R, size.W)
-    found = size.gates(size.recurrent(w_hh, w_read) @ size.join(h, r))
-    torch.testing.assert_close(found, w_hh @ h + w_read @ r.flatten(), rtol=1e-4, atol=1e-4)
+def test_tensors_begin_at_sixteen_bytes():
+    whole = torch.arange(9.0)
+    assert aligned_tensor(whole[1:]).data_ptr() % 16 == 0 and torch.equal(aligned_tensor(whole[1:]), whole[1:])
+    assert aligned_tensor(whole) is whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import io
@@ -20,7 +21,12 @@ from sparsam.engines.native.index import core_settings
 _native = pytest.importorskip("sparsam._native")
 
 # tables: the hash tables at sizes at which there would be a list of sketches
-KINDS = {"kdtree": sparsam.KDForest, "lsh": sparsam.LSH, "tables": partial(sparsam.LSH, few=16)}
+KINDS = {
+    "scan": sparsam.Scan,
+    "kdtree": sparsam.KDForest,
+    "lsh": sparsam.LSH,
+    "tables": partial(sparsam.LSH, few=16),
+}
 kinds = pytest.mark.parametrize("kind", KINDS)
 SIZES = {"input_size": 3, "output_size": 2, "hidden_size": 12, "word_size": 8, "num_heads": 2, "k": 3}
 
@@ -166,6 +172,113 @@ def test_equal_bits_from_equal_calls_and_from_used_indexes(kind):
         assert_close([model(x)[0]], [outputs[0][0]])
     finally:
         torch.set_num_threads(threads)
+
+
+@st.composite
+def histories(draw):
+    return {
+        "memory": draw(st.sampled_from([None, "loaded"])),
+        "auto": draw(st.booleans()),
+        "dtype": draw(st.sampled_from([torch.float32, torch.float64])),
+        "similarity": draw(st.sampled_from(["cosine", "euclidean", "dot"])),
+        "calls": draw(
+            st.lists(
+                st.tuples(st.integers(0, 9), st.sampled_from(["go on", "backward", "clone", "file", "bad"])), max_size=6
+            )
+        ),
+        "width": draw(st.sampled_from([5, 16])),
+        "seed": draw(st.integers(0, 1000)),
+    }
+
+
+@kinds
+@settings(max_examples=20, deadline=None)
+@given(history=histories())
+def test_a_state_is_a_value_whatever_was_run_before(kind, history):
+    """The same state and input give the same bits, however often and after whatever else, with a narrow budget."""
+    index = KINDS[kind](checks=5)
+    if history["auto"]:
+        index = sparsam.Auto(index, exact_until=12)
+    sizes = {"memory_size": 90, "word_size": history["width"], "similarity": history["similarity"]}
+    model = make(index, history["seed"], history["dtype"], **sizes)
+    memory = torch.randn(90, history["width"], dtype=history["dtype"]) if history["memory"] else None
+    x = torch.randn(8, 2, 3, dtype=history["dtype"])
+    states = [model.initial_state(2, memory)]
+    answers = {}
+
+    def ask(at: int) -> None:
+        y, after = model(x, states[at])
+        weights = torch.arange(y.numel(), dtype=y.dtype).view_as(y)
+        gradients = torch.autograd.grad((y * weights).sum(), list(model.parameters()), retain_graph=True)
+        found = [y.detach().clone(), *(g.clone() for g in gradients), after.read_rows.clone()]
+        expected = answers.setdefault(at, found)
+        for one, other in zip(found, expected):
+            assert torch.equal(one, other), f"state {at} answers otherwise than before"
+
+    for which, what in history["calls"]:
+        at = which % len(states)
+        ask(at)
+        if what == "bad":
+            worse = x.clone()
+            worse[4, 1] = float("nan")
+            with pytest.raises(ValueError, match="NaN"):
+                model(worse, states[at])
+        elif what == "clone":
+            states.append(states[at].clone())
+            answers[len(states) - 1] = answers[at]
+        elif what == "file":
+            file = io.BytesIO()
+            torch.save(states[at], file)
+            file.seek(0)
+            states.append(torch.load(file))
+            answers[len(states) - 1] = answers[at]
+        else:
+            y, after = model(x, states[at])
+            if what == "backward":
+                y.sum().backward()
+            states.append(after.detach())
+    for at in range(len(states)):
+        ask(at)
+
+
+def test_scan_goes_on_to_the_same_bits_in_pieces():
+    """An index that is a value does not see where one call ends and the next begins."""
+    model = make(sparsam.Scan(checks=4), memory_size=400)
+    x = torch.randn(60, 2, 3, dtype=torch.float64)
+    with torch.no_grad():
+        whole, _ = model(x)
+        pieces, state = [], None
+        for piece in x.split(7):
+            y, state = model(piece, state)
+            pieces.append(y)
+    assert torch.equal(torch.cat(pieces), whole)
+
+
+@kinds
+def test_a_refused_word_makes_no_later_call_raise(kind):
+    model = make(KINDS[kind](checks=3), memory_size=30)
+    x = torch.randn(25, 1, 3, dtype=torch.float64)
+    _, state = model(x)
+    state = state.detach()
+    expected, _ = model(x, state)
+    for step in (0, 3, 11, 24):  # before, at and after the step at which an index of 30 rows is rebuilt
+        for bad in (float("nan"), float("inf"), 1e200):
+            worse = x.clone()
+            worse[step] = bad
+            with contextlib.suppress(ValueError):
+                model(worse, state)
+            assert torch.equal(model(x, state)[0], expected)
+
+
+def test_which_index_answers_is_told():
+    model = make(sparsam.Auto(sparsam.Scan(), exact_until=30), memory_size=500)
+    x = torch.randn(40, 1, 3, dtype=torch.float64)
+    _, early = model(x[:3])
+    assert early.memory.versions[0].index_used == "linear"
+    _, late = model(x, early)
+    assert late.memory.versions[0].index_used == "scan"
+    _, exact = with_index(model, sparsam.Linear())(x)
+    assert exact.memory.versions[0].index_used == "linear"
 
 
 @kinds

@@ -13,7 +13,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import sparsam
-from sparsam import engines
 from sparsam.engines.boundary import kept_bytes
 from sparsam.memories import sdnc
 

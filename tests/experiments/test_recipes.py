@@ -32,7 +32,8 @@ def test_each_kind_of_run_takes_one_step(name: str) -> None:
         if kind in seen:
             continue
         seen.add(kind)
-        small = config.with_settings(["model.memory_size=64", "model.hidden_size=8", "batch_size=2"])
+        memory = ["model.memory_size=64"] if config.model.memory_size else []
+        small = config.with_settings([*memory, "model.hidden_size=8", "batch_size=2"])
         learner = Learner(small)
         loss = learner.gradient(0, 2 if config.curriculum else None)
         before = learner.flat.parameters.clone()

@@ -42,7 +42,10 @@ def test_a_damaged_newest_one_falls_back_to_the_previous(tmp_path: Path, name: s
     with pytest.warns(UserWarning, match="damaged or incomplete"):
         step, _, _ = checkpoint.load_newest(tmp_path)
     assert step == 10
-    assert checkpoint.newest_weights(tmp_path).parent.name.endswith("10")
+    with pytest.raises(checkpoint.CheckpointError, match="minibatch 10 is whole: --accept damage"):
+        checkpoint.newest_weights(tmp_path)
+    with pytest.warns(UserWarning, match="damaged"):
+        assert checkpoint.newest_weights(tmp_path, older=True).parent.name.endswith("10")
 
 
 def test_a_folder_still_being_written_is_not_a_checkpoint(tmp_path: Path) -> None:

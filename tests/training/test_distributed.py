@@ -19,14 +19,14 @@ import os, sys
 import torch
 from sparsam.training import RunConfig, train
 from sparsam.training.learner import Learner
-import sparsam.training.loop as loop
+import sparsam.training.opening as opening
 config = RunConfig.load(sys.argv[1]).with_settings([f"steps={sys.argv[3]}"])
 made = []
 class Kept(Learner):
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
+    def __init__(self, *arguments, **named):
+        super().__init__(*arguments, **named)
         made.append(self)
-loop.Learner = Kept
+opening.Learner = Kept
 train(config, sys.argv[2], resume=True, quiet=True)
 torch.save(made[0].flat.parameters, f"{sys.argv[2]}/rank{os.environ['RANK']}.pt")
 """

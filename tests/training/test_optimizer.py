@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import pytest
@@ -38,8 +39,79 @@ def test_rmsprop_is_torchs_and_takes_over_its_statistics(momentum: float) -> Non
 def test_the_gradient_is_left_as_it_is() -> None:
     parameter = torch.ones(8)
     parameter.grad = torch.arange(8.0)
-    build_optimizer(OptimizerConfig(), parameter).step()
+    optimizer = build_optimizer(OptimizerConfig(), parameter)
+    optimizer.step()
+    assert isinstance(optimizer, RMSProp) and optimizer.clipped_step(1.0)
     assert parameter.grad.tolist() == list(range(8))
+
+
+def clipped(optimizer: RMSProp, parameter: torch.Tensor, clip: float, steps: range) -> list[float]:
+    norms = []
+    for step in steps:
+        parameter.grad = 3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(step)).to(parameter)
+        norm = optimizer.clipped_step(clip)
+        assert norm is not None
+        norms.append(norm)
+    return norms
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("clip", [0.0, 1.0, 1e6])
+@pytest.mark.parametrize("size", [1, 37, 4096, 70_001])
+def test_one_pass_is_clipping_and_torchs_rmsprop(dtype: torch.dtype, clip: float, size: int) -> None:
+    start = torch.randn(size, generator=torch.Generator().manual_seed(7)).to(dtype)
+    ours, theirs = start.clone(), start.clone().requires_grad_()
+    config = OptimizerConfig(learning_rate=1e-2, decay=0.9, momentum=0.9, epsilon=1e-6)
+    optimizer = build_optimizer(config, ours)
+    assert isinstance(optimizer, RMSProp)
+    norms = clipped(optimizer, ours, clip, range(8))
+    torchs = torch.optim.RMSprop([theirs], lr=1e-2, alpha=0.9, momentum=0.9, eps=1e-6)
+    for step in range(8):
+        theirs.grad = 3 * torch.randn(size, generator=torch.Generator().manual_seed(step)).to(dtype)
+        norm = torch.nn.utils.clip_grad_norm_([theirs], clip) if clip else torch.linalg.vector_norm(theirs.grad)
+        assert norms[step] == pytest.approx(float(norm), rel=1e-5)
+        torchs.step()
+    torch.testing.assert_close(ours, theirs.detach())
+    state = optimizer.state_dict()["state"][0]
+    assert state.keys() == {"square_avg", "momentum_buffer"}
+
+
+def test_one_pass_has_the_same_bits_on_any_number_of_threads() -> None:
+    results = []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        parameter = torch.randn(100_003, generator=torch.Generator().manual_seed(7))
+        optimizer = build_optimizer(OptimizerConfig(), parameter)
+        assert isinstance(optimizer, RMSProp)
+        results.append((clipped(optimizer, parameter, 1.0, range(3)), parameter))
+    for norms, parameter in results[1:]:
+        assert norms == results[0][0] and torch.equal(parameter, results[0][1])
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e38])
+def test_a_norm_that_is_not_finite_changes_nothing(bad: float) -> None:
+    parameter = torch.randn(5000)
+    optimizer = build_optimizer(OptimizerConfig(), parameter)
+    assert isinstance(optimizer, RMSProp)
+    clipped(optimizer, parameter, 1.0, range(2))
+    before = copy.deepcopy((parameter, optimizer.state_dict()["state"][0]))
+    parameter.grad[4321] = bad
+    norm = optimizer.clipped_step(1.0)
+    assert norm is not None and not math.isfinite(norm)
+    assert torch.equal(parameter, before[0])
+    assert all(torch.equal(value, before[1][key]) for key, value in optimizer.state_dict()["state"][0].items())
+
+
+def test_statistics_that_are_replaced_are_the_ones_used() -> None:
+    """As when a checkpoint is loaded or workers share them."""
+    parameter = torch.randn(64)
+    optimizer = build_optimizer(OptimizerConfig(), parameter)
+    assert isinstance(optimizer, RMSProp)
+    clipped(optimizer, parameter, 1.0, range(2))
+    optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    before = optimizer.state[parameter]["square_avg"].clone()
+    clipped(optimizer, parameter, 1.0, range(2, 3))
+    assert not torch.equal(before, optimizer.state[parameter]["square_avg"])
 
 
 def test_the_rate_falls_with_the_root_of_the_level() -> None:

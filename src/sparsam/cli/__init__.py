@@ -11,7 +11,7 @@ import sys
 import warnings
 from typing import Any
 
-_INSTALL_HINT = 'the command line needs the training extra: pip install "sparsam[train]"'
+_INSTALL_HINT = 'training and pictures need the train extra: pip install "sparsam[train]"'
 
 FAILED, USAGE, NOT_FINITE, INTERRUPTED = 1, 2, 3, 130
 
@@ -28,6 +28,15 @@ def build_app() -> Any:
         pretty_exceptions_enable=False,
         help="Neural networks with huge external memories.",
     )
+
+    @app.callback()
+    def options(
+        version: bool = typer.Option(
+            False, "--version", is_eager=True, callback=_show_version, help="Show the version."
+        ),
+    ) -> None:
+        pass
+
     for name, place in _COMMANDS.items():
         module, _, attribute = place.partition(":")
         if importlib.util.find_spec(module) is None:
@@ -41,7 +50,7 @@ def build_app() -> Any:
 
 
 _COMMANDS = {
-    "train": "sparsam.cli.train:train",
+    "train": "sparsam.cli.train:command",
     "eval": "sparsam.cli.eval:evaluate",
     "plot": "sparsam.cli.plot:plot",
     "reproduce": "sparsam.cli.reproduce:reproduce",
@@ -49,6 +58,8 @@ _COMMANDS = {
     "bench": "sparsam.cli.bench:app",
     "data": "sparsam.cli.data:app",
     "ask": "sparsam.cli.ask:command",
+    "view": "sparsam.cli.view:view",
+    "info": "sparsam.cli.info:info",
 }
 
 
@@ -75,8 +86,22 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(str(error), USAGE)
     except (CheckpointError, RuntimeError, OSError) as error:
         _fail(str(error), FAILED)
+    except MemoryError as error:
+        _fail(f"there is not enough memory for this: {error}", FAILED)
+    except ModuleNotFoundError as error:
+        _fail(f"{error.name} is missing; {_INSTALL_HINT}", FAILED)
     except KeyboardInterrupt:
         _fail("interrupted", INTERRUPTED)
+
+
+def _show_version(wanted: bool) -> None:
+    import typer
+
+    import sparsam
+
+    if wanted:
+        print(f"sparsam {sparsam.__version__}")
+        raise typer.Exit
 
 
 def _fail(message: str, code: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import time
 from pathlib import Path
@@ -18,16 +19,14 @@ def demo(
     steps: Annotated[int, typer.Option(help="Most minibatches.")] = 40_000,
     quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
 ) -> None:
-    """Train SAM on associative recall, test it on ten times longer sequences, leave two pictures and a report."""
+    """Train SAM on associative recall, test it on ten times longer sequences, leave a page, pictures and a report."""
     from sparsam.experiments.demo import PAIRS
     from sparsam.experiments.demo import demo as recipe
-    from sparsam.plots.curves import plot_curves
-    from sparsam.plots.raster import plot_run_raster
-    from sparsam.plots.report import write_report
     from sparsam.training.evaluate import evaluate
     from sparsam.training.loop import train
     from sparsam.training.saved import load_model
     from sparsam.training.seeds import MinibatchSeeds
+    from sparsam.viewer import write_page
 
     if (out / "config.json").exists():
         shutil.rmtree(out)
@@ -46,6 +45,14 @@ def demo(
         errors = evaluate(model, task, MinibatchSeeds(seed + 1), 8, 32, size=size)
         note = "" if size == PAIRS else "   ten times longer than trained"
         print(f"{size:>8}  {errors['bits_per_sequence']:>18.3f}  {task.chance(size):>8.1f}{note}")
-    print(f"\n{plot_curves([out], out / 'curves.png')}")
+    print(f"\n{write_page([out], out / 'view.html', PAIRS)}   (open it in a browser: the memory at work)")
+    if importlib.util.find_spec("matplotlib") is None:
+        print('the learning curve and the report need matplotlib: pip install "sparsam[train]"')
+        return
+    from sparsam.plots.curves import plot_curves
+    from sparsam.plots.raster import plot_run_raster
+    from sparsam.plots.report import write_report
+
+    print(plot_curves([out], out / "curves.png"))
     print(plot_run_raster(out, out / "memory.png", PAIRS))
     print(write_report([out], out / "report.html", "SAM on associative recall"))

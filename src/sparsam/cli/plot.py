@@ -7,13 +7,27 @@ from typing import Annotated
 
 import typer
 
+from sparsam.cli.runs import complete, find_run
+
 
 def plot(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders; runs that differ in seed only form one line.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for the pictures. [default: the first run's]")] = None,
-    measure: Annotated[str | None, typer.Option(help="What to draw: an error's name, loss or level.")] = None,
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Runs (folders, or the beginnings of their names); those that differ in seed only form one line.",
+            show_default="the last run",
+            autocompletion=complete,
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the pictures.", show_default="the first run's")] = None,
+    measure: Annotated[
+        str | None,
+        typer.Option(help="What to draw: an error's name, loss or level.", show_default="the task's first error"),
+    ] = None,
     against: Annotated[str, typer.Option(help="What it is drawn over: sequences or seconds.")] = "sequences",
-    size: Annotated[int | None, typer.Option(help="Size of the episode in the memory picture.")] = None,
+    size: Annotated[
+        int | None, typer.Option(help="Size of the episode in the memory picture.", show_default="as trained", min=1)
+    ] = None,
 ) -> None:
     """Draw learning curves (PNG), the memory accesses of one episode (PNG) and a self-contained report (HTML)."""
     from sparsam.plots.curves import plot_curves
@@ -21,11 +35,12 @@ def plot(
     from sparsam.plots.report import write_report
     from sparsam.training.folder import RunFolder
 
-    for run in runs:
+    found = [find_run(name) for name in runs] if runs else [find_run(None)]
+    for run in found:
         if not RunFolder(run).exists():
             raise FileNotFoundError(f"{run} holds no run (no config.json)")
-    folder = out or runs[0]
-    print(plot_curves(runs, folder / "curves.png", measure, against))
-    if len(runs) == 1 and RunFolder(runs[0]).config().model.name != "lstm":
-        print(plot_run_raster(runs[0], folder / "memory.png", size))
-    print(write_report(runs, folder / "report.html"))
+    folder = out or found[0]
+    print(plot_curves(found, folder / "curves.png", measure, against))
+    if len(found) == 1 and RunFolder(found[0]).config().model.memory_size:
+        print(plot_run_raster(found[0], folder / "memory.png", size))
+    print(write_report(found, folder / "report.html"))

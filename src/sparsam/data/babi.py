@@ -16,6 +16,7 @@ import hashlib
 import os
 import re
 import tarfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,7 @@ __all__ = ["VARIANTS", "BabiFiles", "Story", "open_babi", "parse_stories", "word
 #: Folder in the archive -> questions in a complete training file. A test file has 1,000 in both.
 VARIANTS = {"en-10k": 10_000, "en": 1_000}
 TEST_QUESTIONS = 1_000
+LARGEST, LARGEST_TOTAL = 16 << 20, 256 << 20  # bytes of one file and of all; official ones have 2.5 and 30 million
 
 MISSING = (
     "bAbI was not found. Download tasks_1-20_v1-2.tar.gz (the bAbI tasks data v1.2) from the "
@@ -210,8 +212,15 @@ def open_babi(root: str | os.PathLike[str] | None = None, variant: str = "en-10k
         raise ValueError(f"variant must be one of {', '.join(map(repr, VARIANTS))}, got {variant!r}")
     source = _source(root)
     try:
-        contents = {path: data for path, data in _read(source) if path.startswith(variant + "/")}
-    except (tarfile.TarError, EOFError, OSError) as error:
+        contents, total = {}, 0
+        for path, data in _read(source):
+            total += len(data)
+            _check_size("all of it", total, LARGEST_TOTAL)
+            if path.startswith(variant + "/"):
+                contents[path] = data
+    except (tarfile.TarError, EOFError, OSError, zlib.error, ValueError, MemoryError) as error:
+        if isinstance(error, DataError):
+            raise
         raise DataError(f"{source} cannot be read ({error}); download tasks_1-20_v1-2.tar.gz again") from error
     files = BabiFiles(source, variant, contents)
     missing = [path for path in files.used() if path not in contents]
@@ -237,10 +246,19 @@ def _read(source: Path) -> Iterator[tuple[str, bytes]]:
         for variant in VARIANTS:
             for path in sorted((source / variant).glob("qa*.txt")):
                 if _FILE.search(f"{variant}/{path.name}"):
+                    _check_size(path.name, path.stat().st_size)
                     yield f"{variant}/{path.name}", path.read_bytes()
         return
     with tarfile.open(source) as archive:
         for member in archive:
             match = _FILE.search(member.name)
+            if match and member.isfile():
+                _check_size(member.name, member.size)
             if match and member.isfile() and (stream := archive.extractfile(member)):
                 yield match[1], stream.read()
+
+
+def _check_size(name: str, size: int, limit: int = LARGEST) -> None:
+    """A small archive can hold files that fill the memory."""
+    if size > limit:
+        raise DataError(f"{name} has {size:,} bytes, more than the official files; the download is damaged")

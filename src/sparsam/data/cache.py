@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Callable
 
 import numpy as np
@@ -27,8 +26,8 @@ def cached(key: str, make: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.
         try:
             with np.load(path) as stored:
                 return {name: stored[name] for name in stored.files}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile):
-            pass  # a broken cache is replaced below
+        except Exception:
+            pass  # a broken cache, in whatever way (zlib has errors of its own), is replaced below
     arrays = make()
     draft = path.with_name(f"{path.stem}.{os.getpid()}.draft.npz")
     try:

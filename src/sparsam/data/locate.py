@@ -1,13 +1,15 @@
 """Where data sets are looked for, and what is said when they are not there.
 
-A *root* is a folder that holds the downloads, as they came or unpacked. The roots are tried in this order:
-the one that the caller names (alone, when one is named), ``$SPARSAM_DATA``, ``./data``, ``../shared/data``,
-and the last two once more relative to the repository that the package runs from.
+A *root* is a folder that holds the downloads, as they came or unpacked: the one that the caller names; else
+``$SPARSAM_DATA``; else the folder that the system keeps a user's data in (``$XDG_DATA_HOME/sparsam`` or
+``~/.local/share/sparsam``, on a Mac ``~/Library/Application Support/sparsam``, on Windows
+``%LOCALAPPDATA%\\sparsam``), and ``~/.sparsam/data``.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -26,13 +28,17 @@ def roots(root: str | os.PathLike[str] | None = None) -> list[Path]:
     """The folders to search, first one first. A root that is named is the only one."""
     if root is not None:
         return [Path(root).expanduser()]
-    found: list[Path] = []
     if os.environ.get("SPARSAM_DATA"):
-        found.append(Path(os.environ["SPARSAM_DATA"]).expanduser())
-    repository = Path(__file__).resolve().parents[3]
-    for base in (Path.cwd(), repository):
-        found += [base / "data", base.parent / "shared" / "data"]
-    return list(dict.fromkeys(found))
+        return [Path(os.environ["SPARSAM_DATA"]).expanduser()]
+    return [_user_data(), Path("~/.sparsam/data").expanduser()]
+
+
+def _user_data() -> Path:
+    if sys.platform == "darwin":
+        return Path("~/Library/Application Support/sparsam").expanduser()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or "~/AppData/Local").expanduser() / "sparsam"
+    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "sparsam"
 
 
 def find(root: str | os.PathLike[str] | None, names: Iterable[str], missing: str) -> Path:

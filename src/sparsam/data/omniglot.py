@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import os
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,8 @@ from sparsam.data.locate import DataError, find
 __all__ = ["DRAWINGS", "SETS", "OmniglotFiles", "OmniglotImages", "load_images", "open_omniglot"]
 
 DRAWINGS = 20
+PIXELS = 105  # a side of an official image
+LARGEST, LARGEST_COUNT = 1 << 16, 1 << 16  # bytes of an image, images; official ones have a few hundred, and 32,460
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,8 @@ class OmniglotFiles:
         """Sorted (path, PNG bytes) of a set."""
         source = self.sources[name]
         try:
-            return sorted(_read(source))
-        except (zipfile.BadZipFile, OSError, EOFError) as error:
+            return sorted(itertools.islice(_read(source), LARGEST_COUNT))
+        except (zipfile.BadZipFile, OSError, EOFError, zlib.error, RuntimeError, MemoryError) as error:
             raise DataError(f"{source} cannot be read ({error}); download {name}.zip again") from error
 
     def verify(self) -> list[str]:
@@ -98,11 +102,13 @@ class OmniglotFiles:
 @dataclass(frozen=True)
 class OmniglotImages:
     """``images`` (characters, drawings, size, size) uint8, 255 is ink; ``evaluation`` (characters,) true for
-    the characters of images_evaluation; ``names`` like ``images_background/Greek/character03``."""
+    the characters of images_evaluation; ``names`` like ``images_background/Greek/character03``; ``key`` changes with
+    the files that they come from."""
 
     images: np.ndarray
     evaluation: np.ndarray
     names: np.ndarray
+    key: str = ""
 
 
 def open_omniglot(root: str | os.PathLike[str] | None = None) -> OmniglotFiles:
@@ -122,6 +128,7 @@ def load_images(root: str | os.PathLike[str] | None = None, size: int = 28, veri
     """All images shrunk to ``size`` x ``size`` by averaging, verified and prepared once and cached after
     that."""
     files = open_omniglot(root)
+    key = files.key()
 
     def make() -> dict[str, np.ndarray]:
         if verify:
@@ -137,7 +144,7 @@ def load_images(root: str | os.PathLike[str] | None = None, size: int = 28, veri
         return {"images": np.array(images, np.uint8), "evaluation": np.array(sets), "names": np.array(names)}
 
     checked = "" if verify else "-unverified"
-    return OmniglotImages(**cached(f"omniglot-1-{size}-{files.key()[:16]}{checked}", make))
+    return OmniglotImages(**cached(f"omniglot-1-{size}-{key[:16]}{checked}", make), key=key)
 
 
 def _shrink(path: str, data: bytes, size: int) -> np.ndarray:
@@ -146,8 +153,11 @@ def _shrink(path: str, data: bytes, size: int) -> np.ndarray:
     except ImportError as error:
         raise ImportError('reading Omniglot needs Pillow: pip install "sparsam[train]"') from error
     try:
-        image = Image.open(io.BytesIO(data)).convert("L")
-    except OSError as error:
+        packed = Image.open(io.BytesIO(data))
+        if max(packed.size) > 10 * PIXELS:
+            raise ValueError(f"{packed.size[0]} x {packed.size[1]} pixels")
+        image = packed.convert("L")
+    except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError) as error:
         raise DataError(f"{path} is not an image that can be read ({error}); the download is damaged") from error
     return 255 - np.asarray(image.resize((size, size), Image.Resampling.BOX))
 
@@ -171,9 +181,17 @@ def _read(source: Path) -> Iterator[tuple[str, bytes]]:
         for path in source.rglob("*.png"):
             match = _FILE.search(f"{source.name}/{path.relative_to(source).as_posix()}")
             if match:
+                _check_size(match[1], path.stat().st_size)
                 yield match[1], path.read_bytes()
         return
     with zipfile.ZipFile(source) as archive:
-        for name in archive.namelist():
-            if match := _FILE.search(name):
-                yield match[1], archive.read(name)
+        for entry in archive.infolist():
+            if match := _FILE.search(entry.filename):
+                _check_size(match[1], entry.file_size)
+                yield match[1], archive.read(entry)
+
+
+def _check_size(name: str, size: int) -> None:
+    """A small archive can hold a file that fills the memory."""
+    if size > LARGEST:
+        raise DataError(f"{name} has {size:,} bytes, more than any Omniglot image; the download is damaged")

@@ -16,6 +16,8 @@ RECIPES: dict[str, str] = {
     "extrapolation": "sparsam.experiments.extrapolation:extrapolation",
     "babi": "sparsam.experiments.babi:babi",
     "omniglot": "sparsam.experiments.omniglot:omniglot",
+    "mqar": "sparsam.experiments.mqar:mqar",
+    "word-problem": "sparsam.experiments.word_problem:word_problem",
     "demo": "sparsam.experiments.demo:demo",
 }
 

@@ -143,12 +143,15 @@ def run_labels(configs: Sequence[RunConfig]) -> list[str]:
     labels = []
     for entry in flat:
         same_model = [other for other in flat if other["model.name"] == entry["model.name"]]
-        parts = [entry["model.name"].upper()]
+        mixers = entry.get("model.mixers", entry.get("model.extra.mixers"))
+        parts = ["+".join(mixers) if mixers else entry["model.name"].upper()]
         if several_tasks:
             parts.append(entry["task.name"])
         for key in differing:
             if key == "task.name" or entry.get(key) is None or len({repr(o.get(key)) for o in same_model}) == 1:
                 continue
+            if isinstance(entry[key], list) or (entry["model.name"] == "blocks" and key.startswith("model.extra.")):
+                continue  # too long for a label; what blocks are made of is their name
             parts.append(f"{key.rpartition('.')[2].replace('_', ' ')} {entry.get(key)}")
         labels.append(" ".join(parts))
     return labels

@@ -11,13 +11,16 @@ from pathlib import Path
 from sparsam.plots import curves
 from sparsam.plots.raster import plot_run_raster
 from sparsam.training.folder import RunFolder
+from sparsam.viewer import write_page
 
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
+:root { color-scheme: light dark }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+  color: CanvasText; background: Canvas }
 h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem }
-table { border-collapse: collapse } td, th { padding: .3rem .8rem; border-bottom: 1px solid #ddd; text-align: left }
-td.number { text-align: right; font-variant-numeric: tabular-nums } img { max-width: 100% }
-pre { background: #f6f6f6; padding: .8rem; overflow-x: auto; font-size: 12px }
+table { border-collapse: collapse } td, th { padding: .3rem .8rem; border-bottom: 1px solid #8886; text-align: left }
+td.number { text-align: right; font-variant-numeric: tabular-nums } img { max-width: 100%; background: #fff }
+pre { background: #8881; padding: .8rem; overflow-x: auto; font-size: 12px }
 """
 
 
@@ -36,6 +39,10 @@ def write_report(paths: Sequence[str | Path], out: str | Path, title: str | None
         try:
             picture = plot_run_raster(runs[0].path, out.with_name(out.stem + "-memory.png"))
             parts += ["<h2>Memory accesses in one episode</h2>", _picture(picture)]
+            viewer = write_page([runs[0].path], out.with_name(out.stem + "-view.html"))
+            parts.append(
+                f'<p><a href="{viewer.name}">Play an episode</a>: what was read for each answer, step by step.</p>'
+            )
         except (ValueError, FileNotFoundError, RuntimeError):
             pass  # no memory, or no checkpoint yet: the report stands without this picture
     parts.append("<h2>Configuration</h2>")

@@ -1,4 +1,4 @@
-"""The paper's tasks, by name. A task is imported when it is first asked for."""
+"""The paper's tasks and the recall tests of today, by name. A task is imported when it is first asked for."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ TASKS: dict[str, str] = {
     "sort": "sparsam.tasks.sort:Sort",
     "babi": "sparsam.tasks.babi:Babi",
     "omniglot": "sparsam.tasks.omniglot:Omniglot",
+    "mqar": "sparsam.tasks.mqar:Mqar",
+    "induction": "sparsam.tasks.induction:Induction",
+    "selective_copy": "sparsam.tasks.selective_copy:SelectiveCopy",
+    "word_problem": "sparsam.tasks.word_problem:WordProblem",
+    "token_mixture": "sparsam.tasks.token_mixture:TokenMixture",
 }
 
 

@@ -242,6 +242,7 @@ class Babi:
         self.scale, self.exchange = scale, exchange
         self._exchange = Exchange(VOCABULARY)
         files = open_babi(root, variant)
+        self.fingerprint = files.checksum
         #: What a reader of results has to know; said once as a warning, and kept with the results.
         self.notes: list[str] = files.verify() if verify else []
         train, self.test = (_encoded(files, split) for split in ("train", "test"))

@@ -164,6 +164,7 @@ class Omniglot:
         self.device = torch.device(device)
         self.augmentation = Augmentation() if augment else None
         data = load_images(root, verify=verify)
+        self.fingerprint = data.key
         background, test = np.flatnonzero(~data.evaluation), np.flatnonzero(data.evaluation)
         if not 0 < validation < len(background):
             raise ValueError(f"validation must be from 1 to {len(background) - 1} characters, got {validation}")

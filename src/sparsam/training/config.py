@@ -6,9 +6,10 @@ ValueError that names the key by its full path (``optimizer.learning_rate``).
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-import difflib
 import json
+import re
 import types
 import typing
 from collections.abc import Iterable
@@ -16,68 +17,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
-
+from sparsam.training.model_config import ModelConfig, model_names, without_first_format
 from sparsam.training.start import StartConfig
+from sparsam.training.suggest import suggest
 
-MODELS = ("lstm", "ntm", "dam", "sam", "dnc", "sdnc")
-
-# The arguments each model understands besides input_size and output_size.
-_DENSE = ("hidden_size", "memory_size", "word_size", "num_heads")
-_SPARSE = (*_DENSE, "k", "index", "engine")
-_ARGUMENTS = {
-    "lstm": ("hidden_size",),
-    "ntm": _DENSE,
-    "dam": _DENSE,
-    "dnc": _DENSE,
-    "sam": _SPARSE,
-    "sdnc": _SPARSE,
-}
-
-
-@dataclass
-class ModelConfig:
-    """One of the six models. A setting that a model does not have (``k`` of an LSTM) is not passed to it."""
-
-    name: str = "sam"
-    hidden_size: int = 100
-    memory_size: int = 1024
-    word_size: int = 32
-    num_heads: int = 4
-    k: int = 4
-    index: str = "linear"
-    index_settings: dict[str, Any] = field(default_factory=dict)  # of that index, e.g. {"checks": 256} for "kdtree"
-    engine: str = "auto"
-    extra: dict[str, Any] = field(default_factory=dict)  # further keyword arguments of the model, passed as they are
-
-    def __post_init__(self) -> None:
-        _one_of("model.name", self.name, MODELS)
-
-    def arguments(self) -> dict[str, Any]:
-        values: dict[str, Any] = {key: getattr(self, key) for key in _ARGUMENTS[self.name]}
-        if self.index_settings and "index" in values:
-            values["index"] = self._index()
-        return values | self.extra
-
-    def _index(self) -> Any:
-        from sparsam import indexes
-
-        if self.index not in indexes.NAMES:
-            raise ValueError(f"model.index: unknown {self.index!r}{_suggest(self.index, indexes.NAMES)}")
-        try:
-            return indexes.NAMES[self.index](**self.index_settings)
-        except TypeError as error:
-            raise ValueError(f"model.index_settings: {error}") from error
-
-    def build(self, input_size: int, output_size: int) -> torch.nn.Module:
-        import sparsam
-
-        return sparsam.build(self.name, input_size=input_size, output_size=output_size, **self.arguments())
+OPTIMIZERS = ("rmsprop", "adam")
+WHEN_WORKERS_DIE = ("replace", "end")
 
 
 @dataclass
 class TaskConfig:
-    """A task by name, with the arguments of its constructor.
+    """A task by name, or a class of your own as ``module:Class``, with the arguments of its constructor.
 
     ``training`` changes some of them for the minibatches that are trained on, not for those that are evaluated.
     """
@@ -88,8 +38,10 @@ class TaskConfig:
 
     def build(self, for_training: bool = False) -> Any:
         from sparsam import tasks
+        from sparsam.training.own import is_own, own_task
 
-        return tasks.build(self.name, **(self.settings | (self.training if for_training else {})))
+        settings = self.settings | (self.training if for_training else {})
+        return own_task(self.name, settings) if is_own(self.name) else tasks.build(self.name, **settings)
 
 
 @dataclass
@@ -110,7 +62,7 @@ class OptimizerConfig:
     patience: int = 0  # minibatches in a row without a finite gradient that are passed over before the run ends
 
     def __post_init__(self) -> None:
-        _one_of("optimizer.name", self.name, ("rmsprop", "adam"))
+        _one_of("optimizer.name", self.name, OPTIMIZERS)
         if self.learning_rate <= 0:
             raise ValueError(f"optimizer.learning_rate must be positive, got {self.learning_rate}")
         if self.final_rate is not None and self.final_rate <= 0:
@@ -160,6 +112,8 @@ class RunConfig:
     seconds: float | None = None  # wall time, ends the run as well
     stop_below: float | None = None  # ends the run when the evaluation's headline error is below
     workers: int = 0  # asynchronous processes; 0: train in this one
+    when_workers_die: str = "replace"  # "replace" them (a few times), or "end" the run
+    wait_seconds: float = 600.0  # longest wait for a worker's next minibatch, or for another process of torchrun's
     device: str = "cpu"
     threads: int | None = None  # CPU threads of torch; None leaves them alone
     log_every: int = 100
@@ -169,8 +123,14 @@ class RunConfig:
     checkpoint_every: int = 1_000
     checkpoint_seconds: float = 300.0  # and at least this often
     tensorboard: bool = True
+    loggers: list[str] = field(default_factory=list)  # more places for the log, each a ``module:Class``
 
     def __post_init__(self) -> None:
+        if not re.fullmatch(r"[^/\\\0]+", self.name) or self.name in (".", ".."):
+            raise ValueError(f"name: expected the name of a folder, without a path, got {self.name!r}")
+        _one_of("when_workers_die", self.when_workers_die, WHEN_WORKERS_DIE)
+        if not self.wait_seconds > 0:
+            raise ValueError(f"wait_seconds must be positive, got {self.wait_seconds}")
         for key in (
             "batch_size",
             "steps",
@@ -186,7 +146,8 @@ class RunConfig:
             raise ValueError(f"workers must be 0 (train in this process) or more, got {self.workers}")
 
     def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        plain = {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}
+        return {key: _plain(value) for key, value in plain.items()}
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2) + "\n"
@@ -197,11 +158,21 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, text: str) -> RunConfig:
-        return cls.from_dict(json.loads(text))
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"config: expected JSON ({error})") from error
+        if isinstance(values, dict) and isinstance(values.get("model"), dict):
+            values["model"] = without_first_format(values["model"])
+        return cls.from_dict(values)
 
     @classmethod
     def load(cls, path: str | Path) -> RunConfig:
-        return cls.from_json(Path(path).read_text())
+        """The config in a file; an error names the file."""
+        try:
+            return cls.from_json(Path(path).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
 
     def with_settings(self, settings: Iterable[str]) -> RunConfig:
         """A copy with ``path=value`` settings applied: ``["model.k=8", "task.settings.bits=4"]``.
@@ -217,15 +188,16 @@ class RunConfig:
                 value = json.loads(text)
             except json.JSONDecodeError:
                 value = text
+            path = path.replace("model.extra.", "model.")  # where earlier versions had some of a model's settings
             *parents, last = path.split(".")
+            if path == "model.name" and value in model_names():  # of the settings so far, those that it has
+                values["model"] = ModelConfig.from_dict(values["model"]).renamed(value)
             node = values
             for depth, parent in enumerate(parents):
                 if node.get(parent) is None and parent in _OPTIONAL:
                     node[parent] = dataclasses.asdict(_OPTIONAL[parent]())
                 if not isinstance(node.get(parent), dict):
-                    raise ValueError(
-                        f"unknown setting {path!r}{_suggest('.'.join(path.split('.')[: depth + 1]), node)}"
-                    )
+                    raise ValueError(f"unknown setting {path!r}{suggest('.'.join(path.split('.')[: depth + 1]), node)}")
                 node = node[parent]
             node[last] = value
         return RunConfig.from_dict(values)
@@ -244,7 +216,7 @@ def from_dict(kind: type[Config], values: Any, path: str = "") -> Config:
     names = {entry.name for entry in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for key in values:
         if key not in names:
-            raise ValueError(f"unknown setting {_join(path, key)!r}{_suggest(key, names)}")
+            raise ValueError(f"unknown setting {_join(path, key)!r}{suggest(key, names)}")
     return kind(**{key: _convert(hints[key], value, _join(path, key)) for key, value in values.items()})
 
 
@@ -254,6 +226,8 @@ def _convert(kind: Any, value: Any, path: str) -> Any:
         if value is None:
             return None
         return _convert(next(a for a in typing.get_args(kind) if a is not type(None)), value, path)
+    if kind is ModelConfig:
+        return ModelConfig.from_dict(value, path)
     if dataclasses.is_dataclass(kind):
         return from_dict(typing.cast(type, kind), value, path)
     wanted = origin or kind
@@ -261,6 +235,8 @@ def _convert(kind: Any, value: Any, path: str) -> Any:
         return float(value)
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
         raise ValueError(f"{path} must be {wanted.__name__}, got {value!r}")
+    if wanted is list:
+        return [_convert(typing.get_args(kind)[0], entry, f"{path}[{place}]") for place, entry in enumerate(value)]
     return value
 
 
@@ -268,11 +244,13 @@ def _join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _suggest(word: str, choices: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else f" (known: {', '.join(sorted(choices))})"
+def _plain(value: Any) -> Any:
+    """A part of a config as JSON has it, with no piece in common."""
+    if isinstance(value, ModelConfig):
+        return copy.deepcopy(value.to_dict())
+    return dataclasses.asdict(value) if dataclasses.is_dataclass(value) else copy.deepcopy(value)  # type: ignore[arg-type]
 
 
 def _one_of(path: str, value: str, choices: Iterable[str]) -> None:
     if value not in choices:
-        raise ValueError(f"{path}: unknown {value!r}{_suggest(str(value), choices)}")
+        raise ValueError(f"{path}: unknown {value!r}{suggest(str(value), choices)}")

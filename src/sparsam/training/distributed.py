@@ -11,12 +11,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from sparsam.training.flat import FlatParameters
+
+
+class LostProcess(RuntimeError):
+    """One of the processes that take every step together is gone."""
 
 
 @dataclass
@@ -28,8 +33,8 @@ class Processes:
     _started: bool = False
 
     @classmethod
-    def from_environment(cls, device: str) -> Processes:
-        """Join the processes that torchrun started, if it did."""
+    def from_environment(cls, device: str, wait_seconds: float = 600.0) -> Processes:
+        """Join the processes that torchrun started, if it did; none waits longer for another than ``wait_seconds``."""
         if int(os.environ.get("WORLD_SIZE", "1")) <= 1:
             return cls()
         on_gpu = torch.device(device).type == "cuda"
@@ -37,7 +42,7 @@ class Processes:
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
         started = not dist.is_initialized()
         if started:
-            dist.init_process_group("nccl" if on_gpu else "gloo")
+            dist.init_process_group("nccl" if on_gpu else "gloo", timeout=timedelta(seconds=wait_seconds))
         return cls(dist.get_rank(), dist.get_world_size(), started)
 
     def average(self, flat: FlatParameters, loss: float, stop: bool, late: bool) -> tuple[float, bool, bool]:
@@ -45,7 +50,13 @@ class Processes:
         clock says that time is up. All in one message: a second one would cost as much again.
         """
         flat.extra.copy_(torch.tensor([loss, float(stop), float(late and self.rank == 0)]))
-        dist.all_reduce(flat.exchange)
+        try:
+            dist.all_reduce(flat.exchange)
+        except RuntimeError as error:
+            raise LostProcess(
+                f"another process of this run has ended or does not answer ({error}); "
+                "start it again with --resume, it goes on from the last checkpoint"
+            ) from error
         flat.exchange.div_(self.size)
         mean, any_stop, any_late = flat.extra.tolist()
         return mean, any_stop > 0, any_late > 0
@@ -58,9 +69,13 @@ class Processes:
         dist.broadcast_object_list(box, src=0)
         return box[0]
 
-    def barrier(self) -> None:
-        if self.size > 1:
-            dist.barrier()
+    def agree(self, good: bool) -> bool:
+        """Whether all is good in every process."""
+        if self.size == 1:
+            return good
+        said: list[bool] = [False] * self.size
+        dist.all_gather_object(said, good)
+        return all(said)
 
     def close(self) -> None:
         if self._started:

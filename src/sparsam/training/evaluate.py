@@ -14,7 +14,9 @@ from sparsam.training.seeds import MinibatchSeeds
 
 
 def forward(model: torch.nn.Module, batch: Batch) -> Tensor:
-    """The model's outputs for a batch."""
+    """The model's outputs for a batch; those of the scored steps alone where the model can do that."""
+    if getattr(model, "answers_only", False):
+        return model(batch.inputs, mask=batch.mask)[0]
     if batch.lengths is None:
         return model(batch.inputs)[0]
     return model(batch.inputs, lengths=batch.lengths)[0]
@@ -39,6 +41,9 @@ def evaluate(
     """
     if size is not None and not hasattr(task, "sample_size"):
         raise ValueError(f"size must be None for task {task.name!r}, which has no sizes, got {size}")
+    for name, count in (("size", size), ("batches", batches), ("batch_size", batch_size), ("level", level)):
+        if count is not None and count < 1:
+            raise ValueError(f"{name}: expected at least 1, got {count}")
     source: Iterable[Batch]
     if isinstance(task, FiniteTask):
         exact = {} if size is None else {"size": size}

@@ -11,9 +11,10 @@ from sparsam.training.checkpoint import load_weights
 from sparsam.training.config import RunConfig
 from sparsam.training.evaluate import forward
 from sparsam.training.flat import FlatParameters
-from sparsam.training.optimizer import build_optimizer, learning_rate
+from sparsam.training.optimizer import RMSProp, build_optimizer, learning_rate
+from sparsam.training.own import check_answers
 from sparsam.training.prefetch import Prefetch
-from sparsam.training.saved import find_weights
+from sparsam.training.saved import find_weights, load_into
 from sparsam.training.seeds import MinibatchSeeds, mix
 
 _ERRORS_EVERY = 10  # minibatches; counting wrong bits costs as much as the loss itself
@@ -28,15 +29,22 @@ class Learner:
     between.
     """
 
-    def __init__(self, config: RunConfig, rank: int = 0, shared: Tensor | None = None) -> None:
+    def __init__(
+        self, config: RunConfig, rank: int = 0, shared: Tensor | None = None, weights: str | None = None
+    ) -> None:
+        """:param shared: the vector that holds the parameters of several learners.
+        :param weights: what the first weights are taken from: a weights file or a run's folder.
+        """
+        require_device(config.device)
         self.config = config
         self.task = config.task.build(for_training=True)
         torch.manual_seed(mix(config.seed))
         self.model = config.model.build(self.task.input_size, self.task.output_size).to(config.device)
         if config.start is not None:
             config.start.apply(self.model)
-        if config.weights is not None:
-            self.model.load_state_dict(load_weights(find_weights(config.weights))[0])
+        if weights is not None:
+            file = find_weights(weights)
+            load_into(self.model, load_weights(file)[0], file)
         self.flat = FlatParameters(self.model, shared)
         self.optimizer = build_optimizer(config.optimizer, self.flat.parameters)
         self.seeds = MinibatchSeeds(config.seed, rank)
@@ -48,6 +56,15 @@ class Learner:
         self.on_gpu = torch.device(config.device).type == "cuda"
         self.deferred = False  # whether loss and norm stay on the device, for a `Readback`
         self._ahead = Prefetch(self.task, self.seeds, config.batch_size, config.device) if self.on_gpu else None
+
+    def probe(self, step: int, level: int | None) -> None:
+        """One minibatch through model and task that leaves no trace: what cannot run says so before a run begins."""
+        random = torch.get_rng_state()
+        batch = self.task.sample(1, self.seeds.at(step), level).to(self.config.device)
+        outputs = forward(self.model, batch)
+        loss, errors = self.task.loss(outputs, batch), self.task.errors(outputs, batch)
+        torch.set_rng_state(random)
+        check_answers(self.config.task.name, outputs, loss, errors)
 
     def gradient(self, step: int, level: int | None) -> float | Tensor:
         """Leave the gradient of minibatch ``step`` in ``flat.gradients`` and return its loss, a tensor if
@@ -72,19 +89,24 @@ class Learner:
         the numbers have arrived.
         """
         settings = self.config.optimizer
-        norm: float | Tensor
+        if self._rate_varies:
+            rate = learning_rate(settings, step, self.config.steps, level)
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+        norm: float | Tensor | None = None
         if isinstance(loss, Tensor):
             norm = self.flat.clip_there(settings.clip)
             # Adam and RMSProp skip the step by themselves where this is 1.
             self.optimizer.found_inf = 1 - (norm + loss).isfinite().float()  # type: ignore[attr-defined]
         else:
+            if isinstance(self.optimizer, RMSProp) and math.isfinite(loss):
+                norm = self.optimizer.clipped_step(settings.clip)
+                if norm is not None:
+                    self.judge(step, loss, norm)
+                    return norm
             norm = self.flat.clip(settings.clip)
             if not self.judge(step, loss, norm):
                 return norm
-        if self._rate_varies:
-            rate = learning_rate(settings, step, self.config.steps, level)
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
         self.optimizer.step()
         return norm
 
@@ -116,10 +138,22 @@ class Learner:
         }
 
     def load_state_dict(self, weights: dict[str, Tensor], state: dict) -> None:
-        self.model.load_state_dict(weights)
+        load_into(self.model, weights, "the checkpoint")
         # Statistics come from the checkpoint, settings from the config: a resumed run may have a new learning rate.
         settings = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict(state["optimizer"] | {"param_groups": settings})
         torch.set_rng_state(state["random"])
         self.errors = state["errors"]
         self.passed_over = state.get("passed_over", 0)
+
+
+def require_device(name: str) -> None:
+    """Raises ValueError when this machine has no such device."""
+    try:
+        kind = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"device: expected cpu, cuda or cuda:N, got {name!r}") from error
+    if kind.type == "cuda" and (kind.index or 0) >= torch.cuda.device_count():
+        raise ValueError(
+            f"device: expected one of this machine's, got {name!r} (torch finds {torch.cuda.device_count()} GPUs)"
+        )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,10 @@ from sparsam.training.distributed import Processes
 from sparsam.training.evaluate import evaluate
 from sparsam.training.folder import RunFolder
 from sparsam.training.interrupt import Interrupt
-from sparsam.training.learner import Learner
+from sparsam.training.learner import Learner, require_device
 from sparsam.training.log import RunLog
+from sparsam.training.loggers import Logger, TensorBoard, build_loggers
+from sparsam.training.opening import Opening
 from sparsam.training.readback import Numbers, Readback
 from sparsam.training.seeds import MinibatchSeeds
 
@@ -73,6 +75,7 @@ class Run:
         self._rate_mark = self._display_mark = (self._started, 0, 0)
         self._first_step = 0
         self._last_save = self._started
+        self._saved_step: int | None = None  # of the last checkpoint that was written or gone on from
         self._readback = Readback()
 
     @property
@@ -94,8 +97,9 @@ class Run:
         self._rate_mark = self._display_mark = (self._started, self.step, self.learner.time_steps)
         self._first_step = self.step
         if self._writes:
-            board = self.folder.path / "tensorboard" if self.config.tensorboard else None
-            self._log = RunLog(self.folder.log_file, board, self.step)
+            loggers: list[Logger] = [TensorBoard()] if self.config.tensorboard else []
+            loggers += build_loggers(self.config.loggers)
+            self._log = RunLog(self.folder.log_file, loggers, self.step, self.config.to_dict())
 
     def record(self, loss: float | Tensor, norm: float | Tensor, late: bool | None = None) -> str | None:
         """Take in one minibatch. ``late`` is what the processes agree on; alone, this one's clock decides."""
@@ -223,11 +227,14 @@ class Run:
             "seconds_left": left,
         }
 
-    def save(self) -> None:
-        """Write a checkpoint; a disk that refuses it costs a warning, the previous one stays."""
+    def save(self, last: bool = False) -> None:
+        """Write a checkpoint; a disk that refuses it costs a warning, the previous one stays.
+
+        The ``last`` one of a run must be written: where it cannot be, NotSaved says what is on disk.
+        """
         self._last_save = time.perf_counter()
         self._catch_up()
-        if not self._writes:
+        if not self._writes or self._saved_step == self.step:
             return
         trainer = {
             "learner": self.learner.state_dict(),
@@ -236,6 +243,7 @@ class Run:
             "seconds": self.seconds,
             "time_steps": self.learner.time_steps,
             "evaluation": self.evaluation,
+            "processes": self._processes,
         }
         try:
             checkpoint.save(
@@ -245,21 +253,28 @@ class Run:
                 trainer,
                 self.config.to_json(),
             )
+            self._saved_step = self.step
         except OSError as error:
+            if last:
+                raise checkpoint.NotSaved(self._not_saved(error)) from error
             warnings.warn(
                 f"checkpoint at minibatch {self.step} could not be written ({error}); "
                 "the previous one is kept and the run goes on",
                 stacklevel=2,
             )
 
-    def load(self) -> None:
-        """Go on from the newest whole checkpoint; without any, from the start."""
-        try:
-            step, weights, state = checkpoint.load_newest(self.folder.checkpoints)
-        except checkpoint.CheckpointError:
-            return
-        self.step = step
-        self.learner.load_state_dict(weights, state["learner"])
+    def _not_saved(self, error: OSError) -> str:
+        on_disk = checkpoint.whole_steps(self.folder.checkpoints)
+        there = f"the checkpoint of minibatch {on_disk[-1]} is on disk" if on_disk else "no checkpoint is on disk"
+        return (
+            f"the last weights, of minibatch {self.step}, could not be written ({error}); {there}. "
+            f"Make room and go on with: sparsam train --resume {self.folder.path}"
+        )
+
+    def restore(self, saved: tuple[int, Any, dict[str, Any]]) -> None:
+        """Go on from a checkpoint that the learner has loaded."""
+        self.step, _, state = saved
+        self._saved_step = self.step
         self.learner.time_steps = state["time_steps"]
         if self.curriculum and state["curriculum"]:
             self.curriculum.load_state_dict(state["curriculum"])
@@ -271,7 +286,7 @@ class Run:
         """Last checkpoint, last evaluation, result.json."""
         if reason != "interrupted" and self.step % self.config.eval_every != 0:
             self._evaluate()
-        self.save()
+        self.save(last=True)
         outcome = Outcome(reason, self.step, self.seconds, self.level, self.evaluation, signal)
         self.write("end", reason=reason, seconds=round(self.seconds, 3), **self.evaluation)
         if self._writes and reason != "interrupted":
@@ -299,41 +314,56 @@ def train(
     resume: bool = False,
     display: progress.Progress | None = None,
     quiet: bool = False,
+    force: bool = False,
+    accept: Iterable[str] = (),
 ) -> Outcome:
     """Train as ``config`` says and keep everything in ``folder``.
 
     With ``resume`` an existing run goes on from its newest whole checkpoint and, in one process or under
-    torchrun, ends on the same bits as a run that was never interrupted. Raises NonFiniteLoss when the loss
-    is not a number.
+    torchrun, ends on the same bits as a run that was never interrupted. ``force`` replaces an existing run.
+    ``accept`` names what may differ from the run's beginning or be lost: see ``resume.ACCEPTABLE``.
+
+    Raises NonFiniteLoss when the loss is not a number, NotSaved when the last weights could not be written. A run
+    that cannot start leaves nothing behind, one that cannot go on stays as it was.
     """
-    run_folder = RunFolder(folder)
+    require_device(config.device)
+    if config.workers and torch.device(config.device).type != "cpu":
+        raise ValueError(f"workers share parameters in CPU memory; device must be 'cpu', got {config.device!r}")
     if config.threads:
         torch.set_num_threads(config.threads)
-    processes = Processes.from_environment(config.device)
-    if config.workers and processes.size > 1:
-        raise ValueError("workers must be 0 under torchrun: choose one of the two kinds of parallel training")
-    learner = Learner(config, processes.rank)  # before the folder: a config that cannot be built leaves no trace
-    if processes.rank == 0:
-        if resume and run_folder.exists():
-            run_folder.write_config(config)
-        else:
-            run_folder.create(config)
-    processes.barrier()
+    processes = Processes.from_environment(config.device, config.wait_seconds)
+    try:
+        if config.workers and processes.size > 1:
+            raise ValueError("workers must be 0 under torchrun: choose one of the two kinds of parallel training")
+        opening = Opening(config, RunFolder(folder), processes, resume, force, accept)
+        opening.open()
+        return _carry_out(opening, processes, display, quiet)
+    finally:
+        processes.close()
+
+
+def _carry_out(opening: Opening, processes: Processes, display: progress.Progress | None, quiet: bool) -> Outcome:
+    config, learner = opening.config, opening.learner
     if processes.rank != 0:
         display = progress.Silent()
     display = display or progress.choose(f"{config.model.name} on {config.task.name}", quiet)
-    if config.workers:
-        from sparsam.training.workers import train_with_workers
-
-        return train_with_workers(config, run_folder, learner, display)
-    run = Run(config, run_folder, learner, display, processes.rank == 0, processes.share, processes.size)
+    run = Run(config, opening.folder, learner, display, processes.rank == 0, processes.share, processes.size)
+    failed = True
     try:
-        run.load()
-        run.open_log()
-        return _train_here(run, learner, processes)
+        if opening.saved is not None:
+            run.restore(opening.saved)
+        if config.workers:
+            from sparsam.training.workers import train_with_workers
+
+            outcome = train_with_workers(run)
+        else:
+            run.open_log()
+            outcome = _train_here(run, learner, processes)
+        failed = False
+        return outcome
     finally:
         run.close()
-        processes.close()
+        opening.close(discard=failed and run.step == 0)
 
 
 def _train_here(run: Run, learner: Learner, processes: Processes) -> Outcome:

@@ -13,14 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sparsam.engines.native.core import native
 from sparsam.training.config import OptimizerConfig
 
 
 class RMSProp(torch.optim.Optimizer):
-    """torch.optim.RMSprop in two passes over the parameters where torch makes seven.
+    """torch.optim.RMSprop in fewer passes over the parameters than torch makes, which are seven.
 
-    The fused kernel of AdamW, with its average of gradients switched off (beta1 = 0: that average is the gradient) and
-    its bias corrections died away (a late step), computes in one pass
+    ``clipped_step`` is one: on a CPU the core takes the gradient's norm and does all the rest in one pass. ``step`` is
+    two, anywhere: the fused kernel of AdamW, with its average of gradients switched off (beta1 = 0: that average is
+    the gradient) and its bias corrections died away (a late step), computes in one pass
 
         s <- decay s + (1 - decay) g^2;   v <- (1 - rate weight_decay) v - rate g / (sqrt(s) + epsilon)
 
@@ -34,6 +36,38 @@ class RMSProp(torch.optim.Optimizer):
     def __init__(self, parameters: list[Tensor], lr: float, alpha: float, eps: float, momentum: float) -> None:
         super().__init__(parameters, {"lr": lr, "alpha": alpha, "eps": eps, "momentum": momentum})
         self._late = torch.tensor(1e30, device=parameters[0].device)
+        self._vectors: tuple[Tensor, ...] = ()
+        self._arrays: tuple[Any, ...] = ()  # the same numbers, as the core takes them
+
+    def clipped_step(self, clip: float) -> float | None:
+        """The gradient's norm, and a step with the gradient clipped to ``clip`` (0: as it is).
+
+        A norm that is not finite changes nothing. None, with nothing done, where the core cannot do it: without
+        momentum, or for parameters that are not one vector of floats on a CPU.
+        """
+        group = self.param_groups[0]
+        if native is None or self.found_inf is not None or not group["momentum"] or not self._find_arrays():
+            return None
+        step = native.rmsprop32 if self._vectors[0].dtype == torch.float32 else native.rmsprop64
+        return step(
+            *self._arrays, clip, group["alpha"], group["momentum"], group["eps"], group["lr"], torch.get_num_threads()
+        )
+
+    def _find_arrays(self) -> bool:
+        """Whether there are arrays for the core; they are made anew when a tensor has been replaced."""
+        (parameter, *more) = self.param_groups[0]["params"]
+        gradient, state = parameter.grad, self.state[parameter]
+        if more or gradient is None or len(self.param_groups) > 1:
+            return False
+        for key in ("square_avg", "momentum_buffer"):
+            if key not in state:
+                state[key] = torch.zeros_like(parameter)
+        vectors = (parameter, gradient, state["square_avg"], state["momentum_buffer"])
+        if len(self._vectors) != 4 or any(old is not new for old, new in zip(self._vectors, vectors)):
+            if not all(_is_plain(vector, parameter.dtype) for vector in vectors):
+                return False
+            self._vectors, self._arrays = vectors, tuple(vector.detach().numpy() for vector in vectors)
+        return True
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -64,6 +98,12 @@ class RMSProp(torch.optim.Optimizer):
             lr=rate, beta1=0.0, beta2=group["alpha"], weight_decay=weight_decay, eps=group["eps"],
             amsgrad=False, maximize=False, found_inf=self.found_inf,
         )  # fmt: skip
+
+
+def _is_plain(vector: Tensor, dtype: torch.dtype) -> bool:
+    """Whether the core can take it as it is."""
+    known = dtype in (torch.float32, torch.float64) and vector.dtype == dtype
+    return known and vector.device.type == "cpu" and vector.is_contiguous()
 
 
 def build_optimizer(config: OptimizerConfig, parameters: Tensor) -> torch.optim.Optimizer:

@@ -32,13 +32,17 @@ class StartConfig:
                 return
             if model.name not in ("sam", "sdnc", "dam"):
                 raise ValueError(f"start: {model.name} has no interface like SAM's; only start.forget can be set")
-            heads, words = model.num_heads, model.num_heads * model.word_size
-            weight, bias = model.interface.weight, model.interface.bias
-            beta, alpha, gamma = bias[2 * words : 2 * words + 3 * heads].view(3, heads)
-            beta += self.sharpness
-            alpha += self.write
-            gamma += self.reuse
-            weight[: 2 * words] *= self.words
-            if self.tied:
-                weight[words : 2 * words] = weight[:words]
-                bias[words : 2 * words] = bias[:words]
+        self.apply_interface(model.interface, model.num_heads, model.word_size)
+
+    @torch.no_grad()
+    def apply_interface(self, interface: Any, heads: int, word_size: int) -> None:
+        """Change a linear layer whose rows are SAM's interface: queries, write words, beta, alpha, gamma."""
+        words, weight, bias = heads * word_size, interface.weight, interface.bias
+        beta, alpha, gamma = bias[2 * words : 2 * words + 3 * heads].view(3, heads)
+        beta += self.sharpness
+        alpha += self.write
+        gamma += self.reuse
+        weight[: 2 * words] *= self.words
+        if self.tied:
+            weight[words : 2 * words] = weight[:words]
+            bias[words : 2 * words] = bias[:words]

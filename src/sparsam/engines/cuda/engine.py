@@ -1,31 +1,201 @@
-"""The GPU engine."""
+"""The GPU engine: SAM and SDNC in Triton kernels, the dense models as CUDA graphs of their plain steps.
+
+`sparsam.engines.cuda.program` runs a sequence over tensors, `sparsam.engines.cuda.kernels` are the kernels, and
+`docs/gpu.md` says what they cost. The search is exact and visits the rows that were ever written.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import importlib.util
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from sparsam.engines.engine import Engine, Ran, register
+from sparsam import indexes
+from sparsam.engines import boundary
+from sparsam.engines.boundary import Inputs, Outputs
+from sparsam.engines.cuda import dense, program
+from sparsam.engines.cuda.launch import interpreted
+from sparsam.engines.cuda.layout import layout_of
+from sparsam.engines.cuda.links import from_dense_links, no_sparse_links
+from sparsam.engines.cuda.memory import fresh_memory, from_dense
+from sparsam.engines.cuda.weights import Weights
+from sparsam.engines.engine import Cell, Engine, Ran, converted_state, register
+from sparsam.engines.reference.engine import ReferenceEngine, reference_fields
+from sparsam.memories.description import SparseSizes
 from sparsam.memories.memory import Memory
 from sparsam.state import State
+from sparsam.trace import READ, WRITE, Access
+
+MOST_ACCESSES = 256  # rows of a step that a program compares with each other
+MOST_LINKS = 128
+DTYPES = (torch.float32, torch.bfloat16)
+
+_plain = ReferenceEngine()
+
+
+@functools.lru_cache(maxsize=1)
+def triton_is_there() -> bool:
+    return importlib.util.find_spec("triton") is not None
 
 
 class CudaEngine(Engine):
+    """SAM's and the SDNC's memory on an NVIDIA GPU, and the dense memories there."""
+
     name = "cuda"
     rank = 2
+    fuses = ("lstm", "gru")
 
     def why_not(self, memory: Memory, like: Tensor, asked: bool) -> str | None:
-        return "it is not there"
+        if like.device.type != "cuda" and not (asked and interpreted()):
+            return f"it runs on a GPU, the parameters are on {like.device}; move the model there with model.cuda()"
+        sizes = sparse_sizes(memory)
+        if sizes is None:
+            if memory.name not in dense.DENSE:
+                return f"it has no {memory.name.upper()}"
+            return None if like.device.type == "cuda" else "Triton's interpreter has no CUDA graphs"
+        if not triton_is_there():
+            return "it needs the package triton, which is not installed"
+        options = [f"{name}={value}" for name, value in memory.options().items()]
+        if options:
+            return f"it has no {' and no '.join(options)}"
+        if not indexes.is_exact(sizes.index):
+            return f"it has exact search (index='linear') only, not {sizes.index}"
+        if sizes.link_gradients:
+            return "it has no link_gradients=True"
+        if sizes.allocation != "ring":
+            return f"it has no allocation={sizes.allocation!r}"
+        if like.dtype not in DTYPES:
+            return f"it runs in float32 or bfloat16, the parameters are {like.dtype}"
+        if sizes.k_links > MOST_LINKS:
+            return f"it has room for {MOST_LINKS} links to a row, not {sizes.k_links}"
+        if layout_of(sizes, "none", 0).ACCESSES > MOST_ACCESSES:
+            return f"num_heads and k are too large together: it has room for {MOST_ACCESSES} accesses in a step"
+        return None
 
-    def fresh(self, memory: Memory, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:
-        raise RuntimeError
+    def fresh(self, memory: Any, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:
+        sizes = sparse_sizes(memory)
+        if sizes is None:
+            return memory.fresh(batch, initial, like)
+        held = fresh_memory(sizes, batch, None if initial is None else initial.clone(), like)
+        fields = {**memory.no_read(batch, like), "memory": held}
+        if sizes.k_links:
+            fields["links"] = no_sparse_links(batch, held.words.shape[1], sizes.rows, sizes.k_links, like)
+        return fields
 
-    def steps(self, memory: Memory, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
-        raise RuntimeError
+    def steps(self, memory: Any, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+        if sparse_sizes(memory) is None:
+            return _plain.steps(memory, vectors, state, ends, record)
+        return self._run(memory.sizes, None, vectors, state, ends, record)
+
+    def sequence(self, memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+        if sparse_sizes(memory) is None:
+            return dense.run(memory, cell, x, state, ends, record)
+        return self._run(memory.sizes, cell, x, state, ends, record)
+
+    def check(self, memory: Memory, state: Any) -> None:
+        if sparse_sizes(memory) is not None:
+            super().check(memory, state)
+
+    def _run(
+        self, sizes: SparseSizes, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool
+    ) -> Ran:
+        call = CudaCall(sizes, cell, state, ends)
+        weights: tuple[Any, ...] = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)
+        carried: tuple[Any, ...] = (None, None) if cell is None else (state.hidden, state.cell)
+        rest: tuple[Any, ...] = (state.read, state.read_weights, state.memory.words, None)
+        out = boundary.run(call, Inputs._make((x, *weights, *carried, *rest)))
+        assert call.after is not None and out.memory is not None
+        fields: dict[str, Any] = {
+            "read": out.read,
+            "read_rows": call.after.read_rows,
+            "read_weights": out.read_weights,
+            "memory": dataclasses.replace(call.after.memory, words=out.memory),
+        }
+        if out.hidden is not None:
+            fields["hidden"] = out.hidden
+        if out.cell is not None:
+            fields["cell"] = out.cell
+        if call.after.links is not None:
+            fields["links"] = call.after.links
+        accesses = traced(call.run) if record else []
+        call.after, call.run = None, None  # what the state needs; the tape itself belongs to the graph
+        return Ran(out.joint, fields, accesses)
 
     def convert(self, state: State) -> State:
-        raise RuntimeError
+        return converted_state(state, cuda_fields)
+
+
+def sparse_sizes(memory: Any) -> SparseSizes | None:
+    """The description of a sparse memory; None for a dense one."""
+    sizes = getattr(memory, "sizes", None)
+    return sizes if isinstance(sizes, SparseSizes) else None
+
+
+def cuda_fields(state: Any) -> dict[str, Any]:
+    """The stores of a state as this engine holds them."""
+    memory, links = getattr(state, "memory", None), getattr(state, "links", None)
+    if memory is None or isinstance(memory, Tensor) or memory.engine == "cuda":
+        return {}
+    plain = {"memory": memory, "links": links, **reference_fields(state)}
+    fields: dict[str, Any] = {"memory": from_dense(plain["memory"])}
+    if plain["links"] is not None:
+        fields["links"] = from_dense_links(plain["links"])
+    return fields
+
+
+class CudaCall(boundary.Call):
+    """One call of the kernels, and what it leaves behind beside the outputs."""
+
+    engine = "cuda"
+
+    def __init__(self, sizes: SparseSizes, cell: Cell | None, state: Any, ends: Tensor | None) -> None:
+        self.sizes, self.cell, self.ends = sizes, cell, ends
+        self.read_rows, self.memory = state.read_rows, state.memory.detach()
+        self.links = getattr(state, "links", None)
+        self.after: program.Before | None = None
+        self.run: program.Run | None = None
+
+    def forward(self, inputs: Inputs, differentiable: bool) -> Outputs:
+        weights = None if self.cell is None else Weights(*inputs[1:7])  # type: ignore[arg-type]
+        before = program.Before(
+            inputs.hidden, inputs.cell, inputs.read, self.read_rows, inputs.read_weights, self.memory, self.links
+        )
+        name = "none" if self.cell is None else self.cell.name
+        joint, after, run = program.forward(self.sizes, name, inputs.x, weights, before, self.ends)
+        self.after, self.run = after, run
+        if differentiable:
+            self.tape = run
+        return Outputs(joint, after.hidden, after.cell, after.read, after.read_weights, after.memory.words, None)
+
+    def backward(self, inputs: Inputs, gradients: Outputs, needed: Inputs) -> Inputs:
+        """The tape stays as it is, so a second pass needs no second run."""
+        found = program.backward(self.tape, *gradients[:6])
+        weights: Any = (None,) * 6 if found.weights is None else found.weights
+        memory = found.words if needed.memory else None
+        x = found.x if needed.x else None
+        return Inputs._make((x, *weights, found.hidden, found.cell, found.read, found.read_weights, memory, None))
+
+
+def traced(run: Any) -> list[Access]:
+    """What was written (eq. lru_write_weights) and read, from the tape."""
+    size, tape, ends = run.size, run.tape, run.ends
+    rows = tape.rows[:, :, : size.R, : size.K].long()
+    weights = tape.weights[:, :, : size.R, : size.K]
+    unused = tape.unused[:, :, : size.R].long()
+    gates = tape.interface[..., 2 * size.R * size.W :]
+    alpha, gamma = gates[..., size.R : 2 * size.R], gates[..., 2 * size.R : 3 * size.R]
+    write_rows = torch.cat([rows[:-1], unused[..., None]], dim=-1)
+    fresh = alpha * (1 - gamma)
+    write_weights = torch.cat([(alpha * gamma)[..., None] * weights[:-1], fresh[..., None]], dim=-1)
+    past = (torch.arange(rows.shape[0] - 1, device=ends.device)[:, None] >= ends)[..., None, None]
+    return [
+        Access(WRITE, 0, write_rows.masked_fill(past, -1), write_weights),
+        Access(READ, 0, rows[1:].masked_fill(past, -1), weights[1:].clone()),
+    ]
 
 
 register(CudaEngine())

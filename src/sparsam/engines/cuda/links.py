@@ -1,58 +1,127 @@
-"""The SDNC's links on the GPU: K_L columns and weights to a row."""
+"""The SDNC's links on the GPU: K_L columns and weights to a row, of the rows that the memory has there."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from sparsam.state import blended, converted
+from sparsam.engines.reference.links import DenseLinks
+from sparsam.state import blended, converted, taken
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SparseLinks:
     """N, P and p of every batch element as lists; column -1 for no entry. A value like every state."""
 
-    before_columns: Tensor  # N (B, N, K_L) int32
+    before_columns: Tensor  # N (B, M, K_L) int32
     before_weights: Tensor
-    after_columns: Tensor  # P (B, N, K_L)
+    after_columns: Tensor  # P (B, M, K_L)
     after_weights: Tensor
     now_columns: Tensor  # p (B, K_L)
     now_weights: Tensor
+    rows: int  # N words in all; rows from M on have no links
 
     engine = "cuda"
 
     def tensors(self) -> tuple[Tensor, ...]:
-        return tuple(getattr(self, field.name) for field in dataclasses.fields(self))
+        return tuple(getattr(self, field.name) for field in dataclasses.fields(self)[:6])
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        batch, size, _ = self.before_columns.shape
-        return batch, size, size
+        return self.before_columns.shape[0], self.rows, self.rows
+
+    def _with(self, tensors: Iterable[Tensor]) -> SparseLinks:
+        before_columns, before_weights, after_columns, after_weights, now_columns, now_weights = tensors
+        return SparseLinks(
+            before_columns, before_weights, after_columns, after_weights, now_columns, now_weights, self.rows
+        )
 
     def detach(self) -> SparseLinks:
         return self  # constants for the gradient
 
     def clone(self) -> SparseLinks:
-        return SparseLinks(*(value.clone() for value in self.tensors()))
+        return self._with(value.clone() for value in self.tensors())
 
     def to(self, *args: Any, **kwargs: Any) -> SparseLinks:
-        return SparseLinks(*(converted(value, *args, **kwargs) for value in self.tensors()))
+        return self._with(converted(value, *args, **kwargs) for value in self.tensors())
 
     def blend(self, mask: Tensor, other: SparseLinks) -> SparseLinks:
-        pairs = zip(other.tensors(), self.tensors())
-        return SparseLinks(*(blended(mask, theirs, ours) for theirs, ours in pairs))
+        rows = max(self.before_columns.shape[1], other.before_columns.shape[1])
+        pairs = zip(other.grown(rows).tensors(), self.grown(rows).tensors())
+        return self._with(blended(mask, theirs, ours) for theirs, ours in pairs)
+
+    def select(self, index: Tensor) -> SparseLinks:
+        return self._with(taken(value, index) for value in self.tensors())
+
+    @classmethod
+    def cat(cls, stores: Sequence[SparseLinks]) -> SparseLinks:
+        rows = max(store.before_columns.shape[1] for store in stores)
+        parts = zip(*(store.grown(rows).tensors() for store in stores))
+        return stores[0]._with(torch.cat(part) for part in parts)
+
+    def describe(self) -> str:
+        return f"cuda links, {self.before_columns.shape[2]} to a row"
+
+    def dense(self, memory: Any = None) -> DenseLinks:
+        """N, P and p as matrices."""
+        links = self.grown(self.rows)
+        pairs = (
+            (links.before_columns, links.before_weights),
+            (links.after_columns, links.after_weights),
+            (links.now_columns, links.now_weights),
+        )
+        predecessors, successors, precedence = (scattered(c, w, self.rows) for c, w in pairs)
+        return DenseLinks(predecessors, successors, precedence, self.before_columns.shape[2])
+
+    def grown(self, rows: int) -> SparseLinks:
+        """The same links with at least so many rows there."""
+        more = max(rows - self.before_columns.shape[1], 0)
+        if not more:
+            return self
+        values = (-1, 0.0, -1, 0.0)
+        tensors = [F.pad(value, (0, 0, 0, more), value=blank) for value, blank in zip(self.tensors()[:4], values)]
+        return self._with([*tensors, self.now_columns, self.now_weights])
+
+    def working_copy(self, rows: int) -> SparseLinks:
+        """What a call writes to."""
+        grown = self.grown(rows).tensors()
+        return self._with(value.clone(memory_format=torch.contiguous_format) for value in grown)
 
 
 torch.serialization.add_safe_globals([SparseLinks])
 
 
-def no_sparse_links(batch: int, size: int, k_links: int, like: Tensor) -> SparseLinks:
+def no_sparse_links(batch: int, there: int, rows: int, k_links: int, like: Tensor) -> SparseLinks:
     """N_0, P_0 and p_0: no entry anywhere, and no storage of their own until a call writes them."""
     columns = torch.full((1, 1, 1), -1, dtype=torch.int32, device=like.device)
-    weights = like.new_zeros(1, 1, 1)
-    rows = (columns.expand(batch, size, k_links), weights.expand(batch, size, k_links))
-    return SparseLinks(*rows, *rows, rows[0][:, 0], rows[1][:, 0])
+    weights = like.new_zeros(1, 1, 1, dtype=torch.float32)
+    entries = (columns.expand(batch, there, k_links), weights.expand(batch, there, k_links))
+    return SparseLinks(*entries, *entries, entries[0][:, 0], entries[1][:, 0], rows)
+
+
+def scattered(columns: Tensor, weights: Tensor, rows: int) -> Tensor:
+    """Lists of columns (..., K_L), -1 for none, and their weights as rows of a matrix (..., N)."""
+    kept = weights * (columns >= 0)
+    return weights.new_zeros(*weights.shape[:-1], rows).scatter_add(-1, columns.clamp_min(0).long(), kept)
+
+
+def listed(matrix: Tensor, k_links: int) -> tuple[Tensor, Tensor]:
+    """The K_L largest entries above 0 of every row of a matrix (..., N), as columns, -1 for none, and weights."""
+    weights, columns = matrix.detach().sort(dim=-1, descending=True, stable=True)
+    short = max(k_links - matrix.shape[-1], 0)
+    weights = F.pad(weights[..., :k_links], (0, short))
+    columns = F.pad(columns[..., :k_links], (0, short), value=-1)
+    return torch.where(weights > 0, columns, -1).to(torch.int32), weights
+
+
+def from_dense_links(links: DenseLinks) -> SparseLinks:
+    """The reference's links as this engine keeps them."""
+    parts = [listed(matrix, links.k_links) for matrix in (links.predecessors, links.successors, links.precedence)]
+    (before, before_w), (after, after_w), (now, now_w) = parts
+    return SparseLinks(before, before_w, after, after_w, now, now_w, links.shape[-1])

@@ -3,17 +3,19 @@
 import triton
 import triton.language as tl
 
+from sparsam.engines.cuda.kernels.cells import cell_backward
 from sparsam.engines.cuda.kernels.following import read_modes
-from sparsam.engines.cuda.kernels.products import tanh, vector_times_matrix
+from sparsam.engines.cuda.kernels.products import vector_times_matrix
 from sparsam.engines.cuda.kernels.rows import add_to_rows
 from sparsam.engines.cuda.kernels.similarity_gradient import similarity_gradient
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["begin", "end", "B", "M"])
 def backward(
     # tape
     gates,
     cells,
+    joint,
     interface,
     rows,
     weights,
@@ -26,165 +28,194 @@ def backward(
     to_before,
     to_after,
     # parameters
-    recurrent,  # (4 HP, JP)
-    asking,  # (AP, HP)
-    # gradients: of [h, r] at every step, of the final state (which become the initial one's) and of the memory
+    recurrent,  # (4 H, JS)
+    asking,  # (F, HS)
+    # gradients: of [h, r] at every step, of the final state, of what a step hands back, and of the memory
     d_joint,
-    d_state,  # (B, JP)
-    d_cell,  # (B, HP)
-    d_weights,  # (B, RP, KP)
-    d_words,  # (B, N, W)
+    d_hidden,  # (B, H)
+    d_cell,
+    d_read,  # (B, R, W)
+    d_weights,  # (B, R, K)
+    carry,  # (B, J): of [h, r] of the step before; likewise of cell and weights
+    carry_cell,
+    carry_weights,  # (B, RP, KP)
+    d_words,  # (B, M, W)
     lengths,
-    steps,
     B,
-    N,
+    M,
+    begin,
+    end,
+    CELL: tl.constexpr,
+    H: tl.constexpr,
+    J: tl.constexpr,
+    JS: tl.constexpr,
+    HS: tl.constexpr,
+    F: tl.constexpr,
     R: tl.constexpr,
+    K: tl.constexpr,
     W: tl.constexpr,
     HP: tl.constexpr,
+    JP: tl.constexpr,
+    FP: tl.constexpr,
     RP: tl.constexpr,
     KP: tl.constexpr,
     WP: tl.constexpr,
-    GP: tl.constexpr,
     KL: tl.constexpr,
     SIMILARITY: tl.constexpr,
     PRODUCT: tl.constexpr,
 ):
-    RW: tl.constexpr = RP * WP
     RK: tl.constexpr = RP * KP
-    JP: tl.constexpr = HP + RW
-    AP: tl.constexpr = 2 * RW + GP
+    WORDS: tl.constexpr = R * W
     b = tl.program_id(0).to(tl.int64)
     length = tl.load(lengths + b)
-    d_words += b * N * W
+    d_words += b * M * W
+    carry += b * J
+    carry_cell += b * H
+    carry_weights += b * RK
     unit = tl.arange(0, HP)
     head = tl.arange(0, RP)
     k = tl.arange(0, KP)
     column = tl.arange(0, WP)
-    gate = tl.arange(0, GP)
-    flat = tl.arange(0, RW)
-    head_k = head[:, None] * KP + k[None, :]
     flat_k = tl.arange(0, RK)
-    head_word = head[:, None] * WP + column[None, :]
+    head_k = head[:, None] * KP + k[None, :]
+    head_word = head[:, None] * W + column[None, :]
+    is_head = head < R
+    is_word = is_head[:, None] & (column < W)[None, :]
+    is_unit = unit < H
+    real = is_head[:, None] & (k < K)[None, :]
     head_k_word = head_k[:, :, None] * WP + column[None, None, :]
 
-    t = length
-    while t < steps:  # padding changes nothing
+    t = tl.maximum(length, begin)
+    while t < end:  # padding changes nothing
         tb = t * B + b
-        for part in tl.static_range(4):
-            tl.store(gates + tb * (4 * HP) + part * HP + unit, tl.zeros([HP], tl.float32))
-        tl.store(interface + tb * AP + flat, tl.zeros([RW], tl.float32))
-        tl.store(interface + tb * AP + RW + flat, tl.zeros([RW], tl.float32))
-        tl.store(interface + tb * AP + 2 * RW + gate, tl.zeros([GP], tl.float32))
+        if CELL != "none":
+            for part in tl.static_range(4):
+                tl.store(gates + tb * (4 * H) + part * H + unit, tl.zeros([HP], tl.float32), mask=is_unit)
+        asked = tl.arange(0, FP)
+        tl.store(interface + tb * F + asked, tl.zeros([FP], tl.float32), mask=asked < F)
         t += 1
 
-    dh = tl.load(d_state + b * JP + unit)
-    dr = tl.load(d_state + b * JP + HP + flat)
-    dc = tl.load(d_cell + b * HP + unit)
-    dw = tl.load(d_weights + b * RK + head_k)
-    t = length - 1
-    while t >= 0:
-        tb = t * B + b
-        ask = interface + tb * AP
-        dh += tl.load(d_joint + tb * JP + unit)
-        dr += tl.load(d_joint + tb * JP + HP + flat)
-        d_read = tl.reshape(dr, [RP, WP])
-
-        # 5: r_h = sum_k w(k) M(row_k)
-        words = tl.load(read_words + tb * RK * WP + head_k_word)
-        weight = tl.load(weights + (tb + B) * RK + head_k)
-        dw += tl.sum(d_read[:, None, :] * words, 2)
-        query = tl.load(ask + head_word)
-        beta = tl.load(ask + 2 * RW + head)
-        score = tl.load(scores + tb * RK + head_k)
-        to_words = weight[:, :, None] * d_read[:, None, :]
-        previous = tl.load(weights + tb * RK + head_k)
-        d_previous = tl.zeros([RP, KP], tl.float32)
-        if KL > 0:
-            # w^R = pi_b b + pi_c c + pi_f f at the rows read, c at the rows that the content read found
-            read_row = tl.load(rows + (tb + B) * RK + head_k)
-            found = read_row >= 0
-            dw = tl.where(found, dw, 0.0)
-            pi_b, pi_c, pi_f = read_modes(ask + 2 * RW + 3 * RP, RP)
-            k_k = head[:, None, None] * (KP * KP) + k[None, :, None] * KP + k[None, None, :]
-            back = tl.load(to_before + tb * RK * KP + k_k)  # (RP, read now, read before)
-            forth = tl.load(to_after + tb * RK * KP + k_k)
-            content_row = tl.load(content_rows + tb * RK + head_k)
-            content = tl.load(content_weights + tb * RK + head_k)
-            same = (read_row[:, :, None] == content_row[:, None, :]) & found[:, :, None]
-            d_b = tl.sum(dw * tl.sum(back * previous[:, None, :], 2), 1)
-            d_c = tl.sum(dw * tl.sum(tl.where(same, content[:, None, :], 0.0), 2), 1)
-            d_f = tl.sum(dw * tl.sum(forth * previous[:, None, :], 2), 1)
-            mean = pi_b * d_b + pi_c * d_c + pi_f * d_f
-            modes = ask + 2 * RW + 3 * RP + head
-            mixed = pi_b[:, None, None] * back + pi_f[:, None, None] * forth
-            d_previous = tl.sum(dw[:, :, None] * mixed, 1)
-            add_to_rows(d_words, tl.load(rows + (tb + B) * RK + flat_k), tl.reshape(to_words, [RK, WP]), W)
-            dw = pi_c[:, None] * tl.sum(tl.where(same, dw[:, :, None], 0.0), 1)
-            weight = content
-            words = tl.load(content_words + tb * RK * WP + head_k_word)
-            tl.debug_barrier()
-            tl.store(modes, pi_b * (d_b - mean))
-            tl.store(modes + RP, pi_c * (d_c - mean))
-            tl.store(modes + 2 * RP, pi_f * (d_f - mean))
-        d_logit = weight * (dw - tl.sum(weight * dw, 1)[:, None])
-        d_beta = tl.sum(d_logit * score, 1) * (1 - tl.exp(1 - beta))
-        d_query, d_found = similarity_gradient(beta[:, None] * d_logit, score, query, words, SIMILARITY)
-        if KL > 0:
-            found_rows = tl.load(content_rows + tb * RK + flat_k)
-            add_to_rows(d_words, found_rows, tl.reshape(d_found, [RK, WP]), W)
+    dh = tl.zeros([HP], tl.float32)
+    dc = tl.zeros([HP], tl.float32)
+    t = tl.minimum(length, end) - 1
+    if t >= begin:
+        if t == length - 1:
+            dr = tl.load(d_read + b * WORDS + head_word, mask=is_word, other=0.0)
+            dw = tl.load(d_weights + b * (R * K) + head[:, None] * K + k[None, :], mask=real, other=0.0)
+            if CELL != "none":
+                dh = tl.load(d_hidden + b * H + unit, mask=is_unit, other=0.0)
+                dc = tl.load(d_cell + b * H + unit, mask=is_unit, other=0.0)
         else:
-            found_rows = tl.load(rows + (tb + B) * RK + flat_k)
-            add_to_rows(d_words, found_rows, tl.reshape(to_words + d_found, [RK, WP]), W)
-        tl.debug_barrier()
+            dr = tl.load(carry + H + head_word, mask=is_word, other=0.0)
+            dw = tl.load(carry_weights + head_k)
+            if CELL != "none":
+                dh = tl.load(carry + unit, mask=is_unit, other=0.0)
+                dc = tl.load(carry_cell + unit, mask=is_unit, other=0.0)
+        while t >= begin:
+            tb = t * B + b
+            ask = interface + tb * F
+            dr += tl.load(d_joint + tb * J + H + head_word, mask=is_word, other=0.0)
 
-        # 4: M += sum_h w^W_h a_h^T after u was set to zero
-        prior_row = tl.load(rows + tb * RK + head_k)
-        prior = prior_row >= 0
-        place = d_words + prior_row[:, :, None] * W + column[None, None, :]
-        prior_gradient = tl.load(place, mask=prior[:, :, None] & (column < W)[None, None, :], other=0.0)
-        fresh_row = tl.load(unused + tb * RP + head, mask=head < R, other=0)
-        fresh_place = d_words + fresh_row[:, None] * W + column[None, :]
-        fresh_mask = (head < R)[:, None] & (column < W)[None, :]
-        fresh_gradient = tl.load(fresh_place, mask=fresh_mask, other=0.0)
-        alpha = tl.load(ask + 2 * RW + RP + head)
-        gamma = tl.load(ask + 2 * RW + 2 * RP + head)
-        word = tl.load(ask + RW + head_word)
-        previous = tl.where(prior, previous, 0.0)
-        d_prior = tl.sum(prior_gradient * word[:, None, :], 2)
-        d_fresh = tl.sum(fresh_gradient * word, 1)
-        of_prior = tl.sum(d_prior * previous, 1)
-        d_alpha = (gamma * of_prior + (1 - gamma) * d_fresh) * alpha * (1 - alpha)
-        d_gamma = alpha * (of_prior - d_fresh) * gamma * (1 - gamma)
-        kept = tl.where(prior, (alpha * gamma)[:, None], 0.0)
-        d_previous += kept * d_prior
-        d_word = tl.sum((kept * previous)[:, :, None] * prior_gradient, 1)
-        d_word += (alpha * (1 - gamma))[:, None] * fresh_gradient
-        tl.debug_barrier()
-        tl.store(fresh_place, tl.zeros([RP, WP], tl.float32), mask=fresh_mask)
-        tl.store(ask + head_word, d_query)
-        tl.store(ask + RW + head_word, d_word)
-        tl.store(ask + 2 * RW + head, d_beta)
-        tl.store(ask + 2 * RW + RP + head, d_alpha)
-        tl.store(ask + 2 * RW + 2 * RP + head, d_gamma)
-        tl.debug_barrier()
+            # 5: r_h = sum_k w(k) M(row_k)
+            words = tl.load(read_words + tb * RK * WP + head_k_word)
+            weight = tl.load(weights + (tb + B) * RK + head_k)
+            dw += tl.sum(dr[:, None, :] * words, 2)
+            query = tl.load(ask + head_word, mask=is_word, other=0.0)
+            beta = tl.load(ask + 2 * WORDS + head, mask=is_head, other=1.0)
+            score = tl.load(scores + tb * RK + head_k)
+            to_words = weight[:, :, None] * dr[:, None, :]
+            previous = tl.load(weights + tb * RK + head_k)
+            d_previous = tl.zeros([RP, KP], tl.float32)
+            if KL > 0:
+                # w^R = pi_b b + pi_c c + pi_f f at the rows read, c at the rows that the content read found
+                read_row = tl.load(rows + (tb + B) * RK + head_k)
+                found = read_row >= 0
+                dw = tl.where(found, dw, 0.0)
+                modes = ask + 2 * WORDS + 3 * R
+                pi_b, pi_c, pi_f = read_modes(modes, R, RP)
+                k_k = head[:, None, None] * (KP * KP) + k[None, :, None] * KP + k[None, None, :]
+                back = tl.load(to_before + tb * RK * KP + k_k)  # (RP, read now, read before)
+                forth = tl.load(to_after + tb * RK * KP + k_k)
+                content_row = tl.load(content_rows + tb * RK + head_k)
+                content = tl.load(content_weights + tb * RK + head_k)
+                same = (read_row[:, :, None] == content_row[:, None, :]) & found[:, :, None]
+                d_b = tl.sum(dw * tl.sum(back * previous[:, None, :], 2), 1)
+                d_c = tl.sum(dw * tl.sum(tl.where(same, content[:, None, :], 0.0), 2), 1)
+                d_f = tl.sum(dw * tl.sum(forth * previous[:, None, :], 2), 1)
+                mean = pi_b * d_b + pi_c * d_c + pi_f * d_f
+                mixed = pi_b[:, None, None] * back + pi_f[:, None, None] * forth
+                d_previous = tl.sum(dw[:, :, None] * mixed, 1)
+                add_to_rows(d_words, tl.load(rows + (tb + B) * RK + flat_k), tl.reshape(to_words, [RK, WP]), W)
+                dw = pi_c[:, None] * tl.sum(tl.where(same, dw[:, :, None], 0.0), 1)
+                weight = content
+                words = tl.load(content_words + tb * RK * WP + head_k_word)
+                tl.debug_barrier()
+                tl.store(modes + 3 * head, pi_b * (d_b - mean), mask=is_head)
+                tl.store(modes + 3 * head + 1, pi_c * (d_c - mean), mask=is_head)
+                tl.store(modes + 3 * head + 2, pi_f * (d_f - mean), mask=is_head)
+            d_logit = weight * (dw - tl.sum(weight * dw, 1)[:, None])
+            d_beta = tl.sum(d_logit * score, 1) * (1 - tl.exp(1 - beta))
+            d_query, d_found = similarity_gradient(beta[:, None] * d_logit, score, query, words, SIMILARITY)
+            if KL > 0:
+                found_rows = tl.load(content_rows + tb * RK + flat_k)
+                add_to_rows(d_words, found_rows, tl.reshape(d_found, [RK, WP]), W)
+            else:
+                found_rows = tl.load(rows + (tb + B) * RK + flat_k)
+                add_to_rows(d_words, found_rows, tl.reshape(to_words + d_found, [RK, WP]), W)
+            tl.debug_barrier()
 
-        # 1: interface and controller
-        dh += vector_times_matrix(ask, asking, HP, AP, HP, PRODUCT)
-        at = gates + tb * (4 * HP) + unit
-        i, f, g, o = tl.load(at), tl.load(at + HP), tl.load(at + 2 * HP), tl.load(at + 3 * HP)
-        squashed = tanh(tl.load(cells + (tb + B) * HP + unit))
-        dc += dh * o * (1 - squashed * squashed)
-        tl.store(at, dc * g * i * (1 - i))
-        tl.store(at + HP, dc * tl.load(cells + tb * HP + unit) * f * (1 - f))
-        tl.store(at + 2 * HP, dc * i * (1 - g * g))
-        tl.store(at + 3 * HP, dh * squashed * o * (1 - o))
-        dc = dc * f
-        dw = d_previous
+            # 4: M += sum_h w^W_h a_h^T after u was set to zero
+            prior_row = tl.load(rows + tb * RK + head_k)
+            prior = prior_row >= 0
+            place = d_words + prior_row[:, :, None] * W + column[None, None, :]
+            prior_gradient = tl.load(place, mask=prior[:, :, None] & (column < W)[None, None, :], other=0.0)
+            fresh_row = tl.load(unused + tb * RP + head, mask=is_head, other=0)
+            fresh_place = d_words + fresh_row[:, None] * W + column[None, :]
+            fresh_gradient = tl.load(fresh_place, mask=is_word, other=0.0)
+            alpha = tl.load(ask + 2 * WORDS + R + head, mask=is_head, other=0.0)
+            gamma = tl.load(ask + 2 * WORDS + 2 * R + head, mask=is_head, other=0.0)
+            word = tl.load(ask + WORDS + head_word, mask=is_word, other=0.0)
+            previous = tl.where(prior, previous, 0.0)
+            d_prior = tl.sum(prior_gradient * word[:, None, :], 2)
+            d_fresh = tl.sum(fresh_gradient * word, 1)
+            of_prior = tl.sum(d_prior * previous, 1)
+            d_alpha = (gamma * of_prior + (1 - gamma) * d_fresh) * alpha * (1 - alpha)
+            d_gamma = alpha * (of_prior - d_fresh) * gamma * (1 - gamma)
+            kept = tl.where(prior, (alpha * gamma)[:, None], 0.0)
+            d_previous += kept * d_prior
+            d_word = tl.sum((kept * previous)[:, :, None] * prior_gradient, 1)
+            d_word += (alpha * (1 - gamma))[:, None] * fresh_gradient
+            tl.debug_barrier()
+            tl.store(fresh_place, tl.zeros([RP, WP], tl.float32), mask=is_word)
+            tl.store(ask + head_word, d_query, mask=is_word)
+            tl.store(ask + WORDS + head_word, d_word, mask=is_word)
+            tl.store(ask + 2 * WORDS + head, d_beta, mask=is_head)
+            tl.store(ask + 2 * WORDS + R + head, d_alpha, mask=is_head)
+            tl.store(ask + 2 * WORDS + 2 * R + head, d_gamma, mask=is_head)
+            tl.debug_barrier()
+            dw = d_previous
+
+            # 1: interface and controller
+            if CELL != "none":
+                dh += tl.load(d_joint + tb * J + unit, mask=is_unit, other=0.0)
+                dh += vector_times_matrix(ask, asking, HS, F, H, HP, PRODUCT)
+                at = gates + tb * (4 * H)
+                direct, dc = cell_backward(
+                    dh, dc, at, cells + tb * H, cells + (tb + B) * H, joint + tb * J, unit, H, CELL
+                )
+                tl.debug_barrier()
+                both = vector_times_matrix(at, recurrent, JS, 4 * H, J, JP, PRODUCT)
+                column_j = tl.arange(0, JP)
+                tl.store(carry + column_j, both, mask=column_j < J)
+                tl.debug_barrier()
+                dh = direct + tl.load(carry + unit, mask=is_unit, other=0.0)
+                dr = tl.load(carry + H + head_word, mask=is_word, other=0.0)
+            else:
+                dr = tl.zeros([RP, WP], tl.float32)
+            t -= 1
         tl.debug_barrier()
-        dh = vector_times_matrix(gates + tb * (4 * HP), recurrent, JP, 4 * HP, HP, PRODUCT)
-        dr = vector_times_matrix(gates + tb * (4 * HP), recurrent + HP, JP, 4 * HP, RW, PRODUCT)
-        t -= 1
-    tl.store(d_state + b * JP + unit, dh)
-    tl.store(d_state + b * JP + HP + flat, dr)
-    tl.store(d_cell + b * HP + unit, dc)
-    tl.store(d_weights + b * RK + head_k, dw)
+        tl.store(carry + H + head_word, dr, mask=is_word)
+        tl.store(carry_weights + head_k, dw)
+        if CELL != "none":
+            tl.store(carry + unit, dh, mask=is_unit)
+            tl.store(carry_cell + unit, dc, mask=is_unit)

@@ -20,10 +20,13 @@ def _linked(columns, weights, row, KL: tl.constexpr, KLP: tl.constexpr):
 
 
 @triton.jit
-def read_modes(logits, RP: tl.constexpr):
-    """The softmax pi_b, pi_c, pi_f, each (RP); the logits lie RP apart."""
+def read_modes(logits, R: tl.constexpr, RP: tl.constexpr):
+    """The softmax pi_b, pi_c, pi_f, each (RP); the logits come head by head."""
     head = tl.arange(0, RP)
-    b, c, f = tl.load(logits + head), tl.load(logits + RP + head), tl.load(logits + 2 * RP + head)
+    at, mask = logits + 3 * head, head < R
+    b = tl.load(at, mask=mask, other=0.0)
+    c = tl.load(at + 1, mask=mask, other=0.0)
+    f = tl.load(at + 2, mask=mask, other=0.0)
     top = tl.maximum(tl.maximum(b, c), f)
     b, c, f = tl.exp(b - top), tl.exp(c - top), tl.exp(f - top)
     total = b + c + f
@@ -45,6 +48,7 @@ def mixed_read(
     scratch_weights,
     to_before,  # (RP, KP, KP) tape: N(j, i) of the rows i read now and j read before; to_after: P(j, i)
     to_after,
+    R: tl.constexpr,
     K: tl.constexpr,
     KL: tl.constexpr,
     KLP: tl.constexpr,
@@ -54,7 +58,7 @@ def mixed_read(
     RP: tl.constexpr = content_row.shape[0]
     KP: tl.constexpr = content_row.shape[1]
     CHUNK: tl.constexpr = 16
-    pi_b, pi_c, pi_f = read_modes(logits, RP)
+    pi_b, pi_c, pi_f = read_modes(logits, R, RP)
     b_column, b_weight = _linked(before_columns, before_weights, previous_row, KL, KLP)
     f_column, f_weight = _linked(after_columns, after_weights, previous_row, KL, KLP)
 

@@ -1,25 +1,29 @@
-"""A whole sequence forward: steps 1 to 7 of SAM, and the SDNC's links between write and read.
+"""A whole sequence forward: steps 1 to 6 of SAM, and the SDNC's links between write and read.
 
-What the backward pass needs goes to the tape: activated gates, cells, [h, r], interface, rows and weights, the words
-that were read. These are a constant number of bytes per step, and the memory itself need not be taken back.
+What the backward pass needs goes to the tape: gates, cells, [h, r], interface, rows and weights, the words that were
+read. These are a constant number of bytes per step, and the memory itself need not be taken back.
+
+CELL "none" leaves the controller out: `interface` then holds what is asked of the memory, before its activation. A part
+of a step can be left out too (WRITE, READ), and the search be done elsewhere (SPLITS): `sparsam.engines.cuda.steps`.
 """
 
 import triton
 import triton.language as tl
 
+from sparsam.engines.cuda.kernels.cells import cell_forward
 from sparsam.engines.cuda.kernels.following import mixed_read
 from sparsam.engines.cuda.kernels.links import update_links
 from sparsam.engines.cuda.kernels.ordering import key_number, key_row
-from sparsam.engines.cuda.kernels.products import softplus, tanh, vector_times_matrix
+from sparsam.engines.cuda.kernels.products import softplus, vector_times_matrix
 from sparsam.engines.cuda.kernels.ring import least_recent, touch
 from sparsam.engines.cuda.kernels.rows import summed_over_same, words_at
-from sparsam.engines.cuda.kernels.search import most_similar
-from sparsam.engines.cuda.kernels.writing import write_entries
+from sparsam.engines.cuda.kernels.search import merged, most_similar
+from sparsam.engines.cuda.kernels.writing import averaged_over_heads, write_entries
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["begin", "end", "B", "M", "queue_size"])
 def forward(
-    # tape, time first: see `sparsam.engines.cuda.sequence`
+    # tape, time first: see `sparsam.engines.cuda.tape`
     gates,
     cells,
     joint,
@@ -35,14 +39,14 @@ def forward(
     to_before,
     to_after,
     # parameters
-    recurrent,  # (JP, 4, HP)
-    asking,  # (HP, AP)
-    asking_bias,  # (AP)
+    recurrent,  # (J, 4 H)
+    recurrent_bias,  # (4 H)
+    asking,  # (H, FS)
+    asking_bias,  # (F)
     # state, written in place
     words,
     last_access,
-    clock,
-    scanned,  # (B) rows from the first that may not be blank
+    counters,  # (B, 8): clock, rows that may not be blank, frontier, head and tail of the queue
     queue_rows,
     queue_stamps,
     before_columns,
@@ -56,20 +60,39 @@ def forward(
     changed,
     scratch_rows,
     scratch_weights,
+    partial,  # (B, SPLITS, RP, KP) keys of a search that was split
+    # the state's tensors before and after, read and written where ENDS
+    hidden,
+    cell,
+    read,
+    read_rows,  # int64
+    read_weights,
+    last_hidden,
+    last_cell,
+    last_read,
+    last_rows,
+    last_weights,
     lengths,
-    steps,
     B,
-    N,
+    M,
     queue_size,
     delta,
+    begin,
+    end,
+    CELL: tl.constexpr,
+    H: tl.constexpr,
+    J: tl.constexpr,
+    F: tl.constexpr,
+    FS: tl.constexpr,
     R: tl.constexpr,
     K: tl.constexpr,
     W: tl.constexpr,
     HP: tl.constexpr,
+    SP: tl.constexpr,
+    FP: tl.constexpr,
     RP: tl.constexpr,
     KP: tl.constexpr,
     WP: tl.constexpr,
-    GP: tl.constexpr,  # gates of the interface
     SIZE: tl.constexpr,  # entries of a write
     ACCESSES: tl.constexpr,  # entries of a write and a read
     KL: tl.constexpr,  # 0 for SAM
@@ -80,27 +103,33 @@ def forward(
     PRODUCT: tl.constexpr,
     SEARCH: tl.constexpr,
     LINKED: tl.constexpr,  # rows of P changed together
+    WRITE: tl.constexpr,
+    READ: tl.constexpr,
+    SPLITS: tl.constexpr,
+    ENDS: tl.constexpr,
 ):
-    RW: tl.constexpr = RP * WP
     RK: tl.constexpr = RP * KP
-    JP: tl.constexpr = HP + RW
-    AP: tl.constexpr = 2 * RW + GP
+    WORDS: tl.constexpr = R * W
     b = tl.program_id(0).to(tl.int64)
-    length = tl.load(lengths + b)
-    start = tl.load(clock + b)
-    used = tl.load(scanned + b)
-    words += b * N * W
-    last_access += b * N
+    length = tl.minimum(tl.load(lengths + b), end)
+    counters += b * 8
+    clock = tl.load(counters)
+    used = tl.load(counters + 1)
+    frontier = tl.load(counters + 2)
+    first_entry = tl.load(counters + 3)  # of the queue
+    last_entry = tl.load(counters + 4)
+    words += b * M * W
+    last_access += b * M
     queue_rows += b * queue_size
     queue_stamps += b * queue_size
     if KL > 0:
-        before_columns += b * N * KL
-        before_weights += b * N * KL
-        after_columns += b * N * KL
-        after_weights += b * N * KL
+        before_columns += b * M * KL
+        before_weights += b * M * KL
+        after_columns += b * M * KL
+        after_weights += b * M * KL
         now_columns += b * KL
         now_weights += b * KL
-        mark += b * N
+        mark += b * M
         changed += b * CHANGED
         scratch_rows += b * RP * CP
         scratch_weights += b * RP * CP
@@ -109,140 +138,173 @@ def forward(
     head = tl.arange(0, RP)
     k = tl.arange(0, KP)
     column = tl.arange(0, WP)
-    gate = tl.arange(0, GP)
-    flat = tl.arange(0, RW)
+    every_sum = tl.arange(0, SP)
+    asked = tl.arange(0, FP)
     head_k = head[:, None] * KP + k[None, :]
-    head_word = head[:, None] * WP + column[None, :]
+    head_word = head[:, None] * W + column[None, :]
+    is_word = (head < R)[:, None] & (column < W)[None, :]
     head_k_word = head_k[:, :, None] * WP + column[None, None, :]
     real = (head < R)[:, None] & (k < K)[None, :]
-    first_entry = tl.zeros([], tl.int32)  # of the queue
-    last_entry = first_entry + N
-    t = 0
+    native_k = b * (R * K) + head[:, None] * K + k[None, :]
+    if ENDS:
+        start_row = tl.load(read_rows + native_k, mask=real, other=-1).to(tl.int32)
+        tl.store(rows + b * RK + head_k, start_row)
+        tl.store(weights + b * RK + head_k, tl.load(read_weights + native_k, mask=real, other=0.0))
+        start_word = tl.load(read + b * WORDS + head_word, mask=is_word, other=0.0)
+        tl.store(joint + b * J + H + head_word, start_word, mask=is_word)
+        if CELL != "none":
+            tl.store(joint + b * J + unit, tl.load(hidden + b * H + unit, mask=unit < H, other=0.0), mask=unit < H)
+        if CELL == "lstm":
+            tl.store(cells + b * H + unit, tl.load(cell + b * H + unit, mask=unit < H, other=0.0), mask=unit < H)
+        tl.debug_barrier()
+    t = begin
     while t < length:
         tb = t * B + b
         after = tb + B
-        first_entry = least_recent(
-            queue_rows, queue_stamps, last_access, unused + tb * RP, first_entry, last_entry, R, 64
-        )
-
-        # 1: controller
-        at = gates + tb * (4 * HP) + unit
-        x = joint + tb * JP
-        i = tl.sigmoid(tl.load(at) + vector_times_matrix(x, recurrent, 4 * HP, JP, HP, PRODUCT))
-        f = tl.sigmoid(tl.load(at + HP) + vector_times_matrix(x, recurrent + HP, 4 * HP, JP, HP, PRODUCT))
-        g = tanh(tl.load(at + 2 * HP) + vector_times_matrix(x, recurrent + 2 * HP, 4 * HP, JP, HP, PRODUCT))
-        o = tl.sigmoid(tl.load(at + 3 * HP) + vector_times_matrix(x, recurrent + 3 * HP, 4 * HP, JP, HP, PRODUCT))
-        cell = f * tl.load(cells + tb * HP + unit) + i * g
-        tl.store(at, i)
-        tl.store(at + HP, f)
-        tl.store(at + 2 * HP, g)
-        tl.store(at + 3 * HP, o)
-        tl.store(cells + after * HP + unit, cell)
-        tl.store(joint + after * JP + unit, o * tanh(cell))
-        tl.debug_barrier()
-
-        # interface: queries, write words, then beta = 1 + softplus, alpha and gamma = sigmoid, read modes as they are
-        hidden = joint + after * JP
-        ask = interface + tb * AP
-        value = vector_times_matrix(hidden, asking, AP, HP, RW, PRODUCT) + tl.load(asking_bias + flat)
-        tl.store(ask + flat, value)
-        value = vector_times_matrix(hidden, asking + RW, AP, HP, RW, PRODUCT) + tl.load(asking_bias + RW + flat)
-        tl.store(ask + RW + flat, value)
-        value = vector_times_matrix(hidden, asking + 2 * RW, AP, HP, GP, PRODUCT)
-        value += tl.load(asking_bias + 2 * RW + gate)
-        value = tl.where(gate < RP, 1 + softplus(value), tl.where(gate < 3 * RP, tl.sigmoid(value), value))
-        tl.store(ask + 2 * RW + gate, value)
-        tl.debug_barrier()
-
-        # 2 to 4: erase u, then write
-        row, its_head, fresh, weight = write_entries(
-            rows + tb * RK, weights + tb * RK, unused + tb * RP, ask + 2 * RW + RP, SIZE, R, RP, KP
-        )
-        there = row >= 0
-        word = tl.load(ask + RW + its_head[:, None] * WP + column[None, :])
-        added = summed_over_same(row, tl.where(there, weight, 0.0)[:, None] * word)
-        same = (row[:, None] == row[None, :]) & there[:, None]
-        erased = tl.sum((same & fresh[None, :]).to(tl.int32), 1) > 0
-        place = words + row[:, None] * W + column[None, :]
-        in_word = there[:, None] & (column < W)[None, :]
-        old = tl.load(place, mask=in_word & (erased == 0)[:, None], other=0.0)
-        tl.store(place, old + added, mask=in_word)
-        used = tl.maximum(used, tl.max(row, 0) + 1)
-        if KL > 0:
-            index = tl.arange(0, SIZE)
-            averaged = tl.sum(tl.where(same, weight[None, :], 0.0), 1) / R
-            repeated = tl.sum((same & (index[None, :] < index[:, None])).to(tl.int32), 1) > 0
-            update_links(
-                row,
-                averaged,
-                repeated == 0,
-                before_columns,
-                before_weights,
-                after_columns,
-                after_weights,
-                now_columns,
-                now_weights,
-                mark,
-                changed,
-                KL,
-                KLP,
-                LINKED,
+        ask = interface + tb * F
+        if WRITE:
+            frontier, first_entry = least_recent(
+                queue_rows, queue_stamps, last_access, unused + tb * RP, frontier, first_entry, last_entry, M, R, 64
             )
-        tl.debug_barrier()
 
-        # 5: read
-        query = tl.load(ask + head_word)
-        key = most_similar(query, words, tl.minimum(used + K, N), W, K, KP, WP, SEARCH, SIMILARITY)
-        row = tl.where(real, key_row(key), -1)
-        score = tl.where(real, key_number(key), 0.0)
-        logit = tl.where(real, tl.load(ask + 2 * RW + head)[:, None] * score, -1e30)
-        power = tl.where(real, tl.exp(logit - tl.max(logit, 1)[:, None]), 0.0)
-        weight = power / tl.maximum(tl.sum(power, 1), 1e-30)[:, None]
-        tl.store(scores + tb * RK + head_k, score)
-        if KL > 0:
+            # 1: controller and interface
+            if CELL != "none":
+                at = gates + tb * (4 * H)
+                told: tl.constexpr = 4 * H if CELL == "lstm" else 3 * H  # sums in which x has a part
+                value = tl.load(at + every_sum, mask=every_sum < told, other=0.0)
+                value += tl.load(recurrent_bias + every_sum, mask=every_sum < 4 * H, other=0.0)
+                value += vector_times_matrix(joint + tb * J, recurrent, 4 * H, J, 4 * H, SP, PRODUCT)
+                tl.store(at + every_sum, value, mask=every_sum < 4 * H)
+                tl.debug_barrier()
+                next_hidden = joint + after * J
+                cell_forward(at, cells + tb * H, cells + after * H, joint + tb * J, next_hidden, unit, H, CELL)
+                tl.debug_barrier()
+                value = vector_times_matrix(next_hidden, asking, FS, H, F, FP, PRODUCT)
+                value += tl.load(asking_bias + asked, mask=asked < F, other=0.0)
+            else:
+                value = tl.load(ask + asked, mask=asked < F, other=0.0)
+            # beta = 1 + softplus, alpha and gamma = sigmoid; queries, write words and read modes stay as they are
+            gate = asked - 2 * WORDS
+            activated = tl.where(gate < R, 1 + softplus(value), tl.sigmoid(value))
+            tl.store(ask + asked, tl.where((gate >= 0) & (gate < 3 * R), activated, value), mask=asked < F)
+            tl.debug_barrier()
+
+            # 2 to 4: erase u, then write
+            row, its_head, fresh, weight = write_entries(
+                rows + tb * RK, weights + tb * RK, unused + tb * RP, ask + 2 * WORDS + R, SIZE, R, RP, KP
+            )
+            there = row >= 0
+            in_word = there[:, None] & (column < W)[None, :]
+            word = tl.load(ask + WORDS + its_head[:, None] * W + column[None, :], mask=in_word, other=0.0)
+            added = summed_over_same(row, tl.where(there, weight, 0.0)[:, None] * word)
+            same = (row[:, None] == row[None, :]) & there[:, None]
+            erased = tl.sum((same & fresh[None, :]).to(tl.int32), 1) > 0
+            place = words + row[:, None] * W + column[None, :]
+            old = tl.load(place, mask=in_word & (erased == 0)[:, None], other=0.0)
+            tl.store(place, old + added, mask=in_word)
+            used = tl.maximum(used, tl.max(row, 0) + 1)
+            if KL > 0:
+                averaged, first = averaged_over_heads(row, weight, R)
+                update_links(
+                    row,
+                    averaged,
+                    first,
+                    before_columns,
+                    before_weights,
+                    after_columns,
+                    after_weights,
+                    now_columns,
+                    now_weights,
+                    mark,
+                    changed,
+                    KL,
+                    KLP,
+                    LINKED,
+                )
+            tl.debug_barrier()
+
+        if READ:
+            # 5: read
+            if SPLITS > 0:
+                key = merged(partial + b * (SPLITS * RK), SPLITS, K, RP, KP)
+            else:
+                query = tl.load(ask + head_word, mask=is_word, other=0.0)
+                key = most_similar(query, words, 0, tl.minimum(used + K, M), W, K, KP, WP, SEARCH, SIMILARITY)
+            row = tl.where(real, tl.minimum(key_row(key), M - 1), -1)
+            score = tl.where(real, key_number(key), 0.0)
+            beta = tl.load(ask + 2 * WORDS + head, mask=head < R, other=1.0)
+            logit = tl.where(real, beta[:, None] * score, -1e30)
+            power = tl.where(real, tl.exp(logit - tl.max(logit, 1)[:, None]), 0.0)
+            weight = power / tl.maximum(tl.sum(power, 1), 1e-30)[:, None]
+            tl.store(scores + tb * RK + head_k, score)
+            if KL > 0:
+                chosen = words_at(words, row, W, WP)
+                tl.store(content_rows + tb * RK + head_k, row)
+                tl.store(content_weights + tb * RK + head_k, weight)
+                tl.store(content_words + tb * RK * WP + head_k_word, chosen)
+                row, weight = mixed_read(
+                    ask + 2 * WORDS + 3 * R,
+                    row,
+                    weight,
+                    tl.load(rows + tb * RK + head_k),
+                    tl.load(weights + tb * RK + head_k),
+                    before_columns,
+                    before_weights,
+                    after_columns,
+                    after_weights,
+                    scratch_rows,
+                    scratch_weights,
+                    to_before + tb * RK * KP,
+                    to_after + tb * RK * KP,
+                    R,
+                    K,
+                    KL,
+                    KLP,
+                    CP,
+                )
             chosen = words_at(words, row, W, WP)
-            tl.store(content_rows + tb * RK + head_k, row)
-            tl.store(content_weights + tb * RK + head_k, weight)
-            tl.store(content_words + tb * RK * WP + head_k_word, chosen)
-            row, weight = mixed_read(
-                ask + 2 * RW + 3 * RP,
-                row,
-                weight,
-                tl.load(rows + tb * RK + head_k),
-                tl.load(weights + tb * RK + head_k),
-                before_columns,
-                before_weights,
-                after_columns,
-                after_weights,
-                scratch_rows,
-                scratch_weights,
-                to_before + tb * RK * KP,
-                to_after + tb * RK * KP,
-                K,
-                KL,
-                KLP,
-                CP,
-            )
-        chosen = words_at(words, row, W, WP)
-        tl.store(rows + after * RK + head_k, row)
-        tl.store(weights + after * RK + head_k, weight)
-        tl.store(read_words + tb * RK * WP + head_k_word, chosen)
-        tl.store(joint + after * JP + HP + head_word, tl.sum(weight[:, :, None] * chosen, 1))
-        tl.debug_barrier()
+            tl.store(rows + after * RK + head_k, row)
+            tl.store(weights + after * RK + head_k, weight)
+            tl.store(read_words + tb * RK * WP + head_k_word, chosen)
+            tl.store(joint + after * J + H + head_word, tl.sum(weight[:, :, None] * chosen, 1), mask=is_word)
+            tl.debug_barrier()
 
-        # 6: the ring
-        row, _, _, weight = write_entries(
-            rows + tb * RK, weights + tb * RK, unused + tb * RP, ask + 2 * RW + RP, ACCESSES, R, RP, KP
-        )
-        index = tl.arange(0, ACCESSES) - (RK + RP)
-        read = (index >= 0) & (index < RK)
-        row = tl.where(read, tl.load(rows + after * RK + index, mask=read, other=-1), row)
-        weight = tl.where(read, tl.load(weights + after * RK + index, mask=read, other=0.0), weight)
-        last_entry = touch(row, weight, delta, start + t + 1, queue_rows, queue_stamps, last_access, last_entry)
-        tl.debug_barrier()
+            # 6: the ring
+            row, _, _, weight = write_entries(
+                rows + tb * RK, weights + tb * RK, unused + tb * RP, ask + 2 * WORDS + R, ACCESSES, R, RP, KP
+            )
+            index = tl.arange(0, ACCESSES) - (RK + RP)
+            is_read = (index >= 0) & (index < RK)
+            row = tl.where(is_read, tl.load(rows + after * RK + index, mask=is_read, other=-1), row)
+            weight = tl.where(is_read, tl.load(weights + after * RK + index, mask=is_read, other=0.0), weight)
+            clock += 1
+            last_entry = touch(row, weight, delta, clock, queue_rows, queue_stamps, last_access, last_entry)
+            tl.debug_barrier()
         t += 1
-    tl.store(clock + b, start + length)
-    while t < steps:  # padding: the products over all steps must not meet what was never written
-        tl.store(joint + ((t + 1) * B + b) * JP + unit, tl.zeros([HP], tl.float32))
-        tl.store(joint + ((t + 1) * B + b) * JP + HP + flat, tl.zeros([RW], tl.float32))
-        t += 1
+    tl.store(counters, clock)
+    tl.store(counters + 1, used)
+    tl.store(counters + 2, frontier)
+    tl.store(counters + 3, first_entry)
+    tl.store(counters + 4, last_entry)
+    if ENDS:
+        final = length * B + b
+        row = tl.load(rows + final * RK + head_k)
+        tl.store(last_rows + native_k, row.to(tl.int64), mask=real)
+        tl.store(last_weights + native_k, tl.load(weights + final * RK + head_k), mask=real)
+        word = tl.load(joint + final * J + H + head_word, mask=is_word, other=0.0)
+        tl.store(last_read + b * WORDS + head_word, word, mask=is_word)
+        if CELL != "none":
+            state = tl.load(joint + final * J + unit, mask=unit < H, other=0.0)
+            tl.store(last_hidden + b * H + unit, state, mask=unit < H)
+        if CELL == "lstm":
+            state = tl.load(cells + final * H + unit, mask=unit < H, other=0.0)
+            tl.store(last_cell + b * H + unit, state, mask=unit < H)
+    if READ:
+        # padding: products over all steps, and the output layer, must not meet what was never written
+        t = tl.maximum(length, begin)
+        while t < end:
+            place = joint + ((t + 1) * B + b) * J + H
+            tl.store(place + head_word, tl.zeros([RP, WP], tl.float32), mask=is_word)
+            if CELL != "none":
+                tl.store(place - H + unit, tl.zeros([HP], tl.float32), mask=unit < H)
+            t += 1

@@ -1,7 +1,7 @@
-"""Least recently accessed rows: a queue with entries that go out of date, in constant time per access.
+"""Least recently accessed rows: rows never accessed, in row order, then a queue whose entries go out of date.
 
-A row's last access is its stamp. The queue holds (row, stamp) in the order of the accesses; an entry counts when it
-bears the row's newest stamp. The first R entries that count are the R least recently accessed rows.
+A row's last access is its stamp, 0 for none. The queue holds (row, stamp) in the order of the accesses; an entry counts
+when it bears the row's newest stamp. Rows that were never accessed need no entry: no row before the frontier is one.
 """
 
 import triton
@@ -9,9 +9,22 @@ import triton.language as tl
 
 
 @triton.jit
-def least_recent(queue_rows, queue_stamps, last_access, unused, head, tail, R: tl.constexpr, BLOCK: tl.constexpr):
-    """Writes the first R rows in ring order to `unused`; returns the new head of the queue."""
+def least_recent(
+    queue_rows, queue_stamps, last_access, unused, frontier, head, tail, M, R: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Writes the first R rows in ring order to `unused`; returns the new frontier and the new head of the queue."""
     found = 0
+    at = frontier
+    while (found < R) & (at < M):
+        row = at + tl.arange(0, BLOCK)
+        there = row < M
+        counts = (tl.load(last_access + row, mask=there, other=1) == 0).to(tl.int32)
+        rank = found + tl.cumsum(counts, 0) - counts
+        tl.store(unused + rank, row, mask=(counts > 0) & (rank < R))
+        if found == 0:  # nothing before the first row that counts is ever asked for again
+            frontier = tl.min(tl.where(counts > 0, row, tl.minimum(at + BLOCK, M)), 0)
+        found += tl.sum(counts, 0)
+        at += BLOCK
     at = head
     while found < R:
         place = at + tl.arange(0, BLOCK)
@@ -21,11 +34,11 @@ def least_recent(queue_rows, queue_stamps, last_access, unused, head, tail, R: t
         counts = (there & (tl.load(last_access + row, mask=there, other=-2) == stamp)).to(tl.int32)
         rank = found + tl.cumsum(counts, 0) - counts
         tl.store(unused + rank, row, mask=(counts > 0) & (rank < R))
-        if found == 0:  # nothing before the first entry that counts is ever asked for again
-            head = tl.min(tl.where(counts > 0, place, at + BLOCK), 0)
+        if found == 0:
+            head = tl.min(tl.where(counts > 0, place, tl.minimum(at + BLOCK, tail)), 0)
         found += tl.sum(counts, 0)
         at += BLOCK
-    return head
+    return frontier, head
 
 
 @triton.jit

@@ -13,7 +13,7 @@ def write_entries(
     previous_rows,  # (RP, KP) of the step before
     previous_weights,
     unused,  # (RP)
-    gates,  # alpha (RP), then gamma (RP)
+    gates,  # alpha (R), then gamma (R)
     SIZE: tl.constexpr,
     R: tl.constexpr,
     RP: tl.constexpr,
@@ -29,6 +29,16 @@ def write_entries(
     there = row >= 0
     previous = tl.load(previous_weights + i, mask=is_previous & there, other=0.0)
     alpha = tl.load(gates + head, mask=there, other=0.0)
-    gamma = tl.load(gates + RP + head, mask=there, other=0.0)
+    gamma = tl.load(gates + R + head, mask=there, other=0.0)
     weight = alpha * tl.where(is_fresh, 1 - gamma, gamma * previous)
     return row, head, is_fresh, weight
+
+
+@triton.jit
+def averaged_over_heads(row, weight, R: tl.constexpr):
+    """For the links: each entry's row summed over all entries and divided by R, and whether it is the row's first."""
+    index = tl.arange(0, row.shape[0])
+    same = (row[:, None] == row[None, :]) & (row >= 0)[:, None]
+    total = tl.sum(tl.where(same, weight[None, :], 0.0), 1) / R
+    repeated = tl.sum((same & (index[None, :] < index[:, None])).to(tl.int32), 1)
+    return total, repeated == 0

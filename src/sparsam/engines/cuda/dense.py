@@ -1,0 +1,72 @@
+"""The dense models on the GPU: controller and plain memory step, replayed as CUDA graphs."""
+
+from __future__ import annotations
+
+import weakref
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from sparsam.controllers.gru import gru_step
+from sparsam.controllers.lstm import lstm_step
+from sparsam.engines.cuda.graphs import Sequences, plain_sequence
+from sparsam.engines.engine import Cell, Ran
+from sparsam.memories.memory import Memory
+from sparsam.trace import Access
+
+DENSE = ("ntm", "dam", "dnc")
+_sequences: weakref.WeakKeyDictionary[Memory, tuple[Any, Sequences]] = weakref.WeakKeyDictionary()
+
+
+def run(memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+    """Run x (T, B, I) from `state`, a state of the reference."""
+    names = [*(("hidden", "cell") if cell.name == "lstm" else ("hidden",)), *memory.shapes()]
+    values = tuple(getattr(state, name) for name in names)
+    ends = None if ends is None else ends.to(x.device)
+    accesses: list[Access] = []
+    if record:
+        step = stepper(memory, cell, names, accesses)
+        joint, *after = plain_sequence(step, x, values, ends)
+        timed = [access.at(t // 2, None if ends is None else t // 2 < ends) for t, access in enumerate(accesses)]
+        return Ran(joint, dict(zip(names, after)), timed)
+    joint, *after = sequences_of(memory, cell, names)(x, values, ends)
+    return Ran(joint, dict(zip(names, after)), [])
+
+
+def stepper(memory: Memory, cell: Cell, names: list[str], accesses: list[Any] | None = None) -> Any:
+    """(x_t, *state) -> ([h_t, r_t], *state) of a dense model."""
+    parameters = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+    weights: Any = SimpleNamespace(**dict(zip(parameters, cell.weights)))
+
+    def step(x: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
+        fields: dict[str, Any] = {"hidden": None, "cell": None, **dict(zip(names, values))}
+        state: Any = memory.state_class(**fields)
+        inputs = torch.cat([x, state.read.flatten(1)], dim=-1)
+        if cell.name == "lstm":
+            fields["hidden"], fields["cell"] = lstm_step(weights, inputs, state.hidden, state.cell)
+        else:
+            fields["hidden"] = gru_step(weights, inputs, state.hidden)
+        read, changed, accessed = memory.step(F.linear(fields["hidden"], *cell.interface), state)
+        if accesses is not None:
+            accesses.extend(accessed)
+        fields |= changed
+        return torch.cat([fields["hidden"], read.flatten(1)], dim=-1), *(fields[name] for name in names)
+
+    return step
+
+
+def sequences_of(memory: Memory, cell: Cell, names: list[str]) -> Any:
+    """The captured sequences of a model, made anew when its parameters lie elsewhere than they did."""
+    parameters = (*cell.weights, *cell.interface)
+    if not all(parameter.is_leaf for parameter in parameters):  # computed at every call, so nothing to capture
+        step = stepper(memory, cell, names)
+        return lambda x, values, ends: plain_sequence(step, x, values, ends)
+    places = (cell.name, *((p.data_ptr(), p.requires_grad) for p in parameters))
+    known = _sequences.get(memory)
+    if known is None or known[0] != places:
+        known = (places, Sequences(stepper(memory, cell, names), parameters))
+        _sequences[memory] = known
+    return known[1]

@@ -1,0 +1,245 @@
+"""Sequences of the dense models as CUDA graphs: captured once for a shape, replayed forward and backward.
+
+A step of NTM, DAM or DNC in plain PyTorch is a hundred small kernels, and the host launches each for longer than it
+runs. A graph keeps the launches of a whole sequence. With `compiled`, `torch.compile` makes the kernels fewer; their
+rounding is then not the reference's.
+
+A captured sequence owns the buffers it computes in, so one of them serves one forward pass at a time until its backward
+pass is done; calls that overlap get captures of their own, up to `MOST_CAPTURES`, and then run without a graph.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+MOST_CAPTURES = 3  # of one sequence, for calls that overlap
+MOST_SHAPES = 24  # of one model, the least recently used is given up
+WARMUP = 2
+
+Step = Callable[..., tuple[Tensor, ...]]  # (x_t, *state) -> (y_t, *state)
+
+
+def plain_sequence(step: Step, x: Tensor, state: tuple[Tensor, ...], ends: Tensor | None) -> tuple[Tensor, ...]:
+    """y (T, B, O) and the state after the last step; elements past their end (B,) keep their state and put out 0.
+
+    No step asks the device for a value, so that this can be captured.
+    """
+    outputs = []
+    for t in range(x.shape[0]):
+        y, *after = step(x[t], *state)
+        if ends is not None:
+            active = t < ends
+            y = torch.where(active[:, None], y, torch.zeros_like(y))
+            after = [torch.where(active.view(-1, *[1] * (new.dim() - 1)), new, old) for new, old in zip(after, state)]
+        outputs.append(y)
+        state = tuple(after)
+    return torch.stack(outputs), *state
+
+
+class Sequences:
+    """The captured sequences of one step function over one set of parameters."""
+
+    def __init__(self, step: Step, parameters: tuple[Tensor, ...], compiled: bool = False) -> None:
+        self.plain, self.parameters, self.compiled = step, parameters, compiled
+        self.step: Step | None = None
+        self.captures: dict[Hashable, list[Capture]] = {}
+        self.reason: str | None = None  # why nothing is captured any more
+
+    def __call__(self, x: Tensor, state: tuple[Tensor, ...], ends: Tensor | None = None) -> tuple[Tensor, ...]:
+        """Replay the sequence, capturing it when it is new."""
+        if self.reason is not None:
+            return plain_sequence(self.plain, x, state, ends)
+        differentiated = torch.is_grad_enabled() and (
+            any(value.requires_grad for value in (x, *state)) or any(p.requires_grad for p in self.parameters)
+        )
+        inputs = (x, *state) if ends is None else (x, *state, ends)
+        key = (differentiated, ends is None, *((v.shape, v.dtype, v.requires_grad and differentiated) for v in inputs))
+        capture = self._free(key, inputs, ends is not None, differentiated)
+        if capture is None:
+            return plain_sequence(self.plain, x, state, ends)
+        if not differentiated:
+            return capture.forward(inputs)
+        return Replay.apply(capture, capture.lease(), *inputs, *self.parameters)
+
+    def _free(self, key: Hashable, inputs: tuple[Tensor, ...], padded: bool, differentiated: bool) -> Capture | None:
+        """A capture that no pass is using, made when there is none; None when there are too many or it fails."""
+        found = self.captures.pop(key, [])
+        self.captures[key] = found  # the newest comes last
+        for capture in found:
+            if not capture.busy:
+                return capture
+        if len(found) >= MOST_CAPTURES:
+            return None
+        while len(self.captures) > MOST_SHAPES:
+            del self.captures[next(iter(self.captures))]
+        for compiled in (True, False) if self.compiled else (False,):
+            try:
+                found.append(Capture(self._step(compiled), inputs, padded, self.parameters, differentiated))
+                return found[-1]
+            except Exception as error:  # whatever refuses to be compiled or captured: the plain sequence still runs
+                reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+                self.compiled = False
+                torch.cuda.synchronize()
+        self.reason = reason
+        warnings.warn(f"no CUDA graph for this model, its steps run one by one ({reason})", stacklevel=4)
+        return None
+
+    def _step(self, compiled: bool) -> Step:
+        if not compiled:
+            return self.plain
+        if self.step is None:
+            self.step = torch.compile(self.plain, dynamic=False)
+        return self.step
+
+
+class Cumprod(torch.autograd.Function):
+    """`torch.cumprod` over the last dimension. Torch's own gradient asks the device whether a factor is 0.
+
+    d x(i) = sum_{k >= i} g(k) prod_{j <= k, j != i} x(j), with all N^2 products of neighbours at once.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return torch.cumprod(x, -1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        size = x.shape[-1]
+        after = torch.ones(size, size, dtype=torch.bool, device=x.device).triu(1)  # k > i
+        products = torch.where(after, x[..., None, :], 1.0).cumprod(-1)  # prod of x(j) for i < j <= k
+        tail = (products * gradient[..., None, :]).masked_fill(after.mT, 0.0).sum(-1)
+        before = torch.cumprod(torch.cat([torch.ones_like(x[..., :1]), x[..., :-1]], dim=-1), -1)
+        return before * tail
+
+
+class Capturable(torch.overrides.TorchFunctionMode):
+    """Replaces what cannot be captured: the gradients of `cumprod` and `prod` over a dimension."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = [*args, *(kwargs or {}).values()]
+        if len(given) == 2 and function in (torch.cumprod, Tensor.cumprod):
+            return Cumprod.apply(given[0].movedim(given[1], -1)).movedim(-1, given[1])
+        if len(given) == 2 and function in (torch.prod, Tensor.prod):
+            return Cumprod.apply(given[0].movedim(given[1], -1))[..., -1]
+        return function(*args, **(kwargs or {}))
+
+
+class Capture:
+    """One sequence of fixed shapes in buffers of its own."""
+
+    def __init__(
+        self,
+        step: Step,
+        inputs: tuple[Tensor, ...],
+        padded: bool,
+        parameters: tuple[Tensor, ...],
+        differentiated: bool,
+    ) -> None:
+        self.busy: weakref.ref[Lease] | bool = False
+        self.passes = 0
+        self.inputs = [
+            torch.empty_like(value, memory_format=torch.contiguous_format)
+            .copy_(value.detach())
+            .requires_grad_(value.requires_grad and differentiated)
+            for value in inputs
+        ]
+        asked = [value for value in (*self.inputs, *parameters) if value.requires_grad] if differentiated else []
+
+        def run() -> tuple[Tensor, ...]:
+            x, *rest = self.inputs
+            ends = rest.pop() if padded else None
+            with Capturable():
+                return plain_sequence(step, x, tuple(rest), ends)
+
+        def gradients(outputs: tuple[Tensor, ...], given: list[Tensor]) -> tuple[Tensor | None, ...]:
+            return torch.autograd.grad(
+                [value for value in outputs if value.requires_grad], asked, given, allow_unused=True
+            )
+
+        with torch.set_grad_enabled(differentiated):
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(WARMUP):
+                    outputs = run()
+                    if differentiated:
+                        given = [torch.zeros_like(value) for value in outputs if value.requires_grad]
+                        gradients(outputs, given)
+            torch.cuda.current_stream().wait_stream(side)
+            del outputs
+            self.forward_graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.forward_graph):
+                outputs = run()
+            self.moving = [value.requires_grad for value in outputs]
+            self.outputs = [value.detach() for value in outputs]
+            self.given: list[Tensor] = []
+            self.found: list[Tensor | None] = []
+            if differentiated:
+                self.given = [torch.empty_like(value) for value in outputs if value.requires_grad]
+                self.backward_graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(self.backward_graph, pool=self.forward_graph.pool()):
+                    found = list(gradients(outputs, self.given))
+                wanted = [value.requires_grad for value in (*self.inputs, *parameters)]
+                self.found = [found.pop(0) if want else None for want in wanted]
+
+    def lease(self) -> Lease:
+        """To be held until the backward pass is done: nobody else may use the buffers meanwhile."""
+        lease = Lease(self)
+        self.busy = weakref.ref(lease, lambda _: setattr(self, "busy", False))
+        return lease
+
+    def forward(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        self.passes += 1
+        for mine, value in zip(self.inputs, inputs):
+            mine.detach().copy_(value.detach())
+        self.forward_graph.replay()
+        return tuple(value.clone() for value in self.outputs)
+
+
+class Lease:
+    """A forward pass whose backward pass may still come."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture, self.number = capture, capture.passes + 1
+
+    def backward(self, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+        """Gradients of inputs and parameters for those of the outputs."""
+        if self.capture.passes != self.number:
+            raise RuntimeError(
+                "the buffers of this pass have been used again: a captured sequence runs backward before the model is "
+                "called again with these shapes (retain_graph=True does not keep them); use engine='reference'"
+            )
+        given = [gradient for gradient, moves in zip(gradients, self.capture.moving) if moves]
+        for mine, value in zip(self.capture.given, given):
+            mine.zero_() if value is None else mine.copy_(value)
+        self.capture.backward_graph.replay()
+        self.capture.busy = False
+        return tuple(None if value is None else value.clone() for value in self.capture.found)
+
+
+class Replay(torch.autograd.Function):
+    """A captured sequence as one node of the autograd graph."""
+
+    @staticmethod
+    def forward(ctx: Any, capture: Capture, lease: Lease, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        ctx.lease = lease
+        outputs = capture.forward(tensors[: len(capture.inputs)])
+        ctx.mark_non_differentiable(*(value for value, moves in zip(outputs, capture.moving) if not moves))
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "the cuda engine has no second derivatives (create_graph=True asks for them); use engine='reference'"
+            )
+        return None, None, *ctx.lease.backward(gradients)

@@ -1,0 +1,213 @@
+"""Launching the kernels: what they are compiled for, and their arguments in order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sparsam.engines.cuda.layout import Layout
+from sparsam.engines.cuda.links import SparseLinks
+from sparsam.engines.cuda.memory import CudaMemory
+from sparsam.engines.cuda.tape import Tape
+from sparsam.engines.cuda.weights import Packed
+
+PRODUCT = 8192  # numbers of a matrix multiplied together
+SEARCH, WARPS = 128, 8  # rows of the memory looked at together; warps of a program
+SEARCH_LINKED, LINKED = 64, 4  # the same with links; rows of P changed together, per warp. More do not fit the
+# registers, and the code not its cache.
+
+_compiled: dict[Any, Any] = {}
+
+
+def interpreted() -> bool:
+    """Whether Triton runs kernels on the CPU, step by step in Python (TRITON_INTERPRET=1): slow, for tests."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def bound(
+    kernel: Any,
+    grid: tuple[int, ...],
+    arguments: tuple[Any, ...],
+    constants: dict[str, Any],
+    warps: int,
+    types: tuple[torch.dtype, ...] = (),
+) -> Callable[..., None]:
+    """What launches a kernel whose constants come last: called with the arguments that follow `arguments`.
+
+    Triton finds the compiled kernel again at every launch by looking at all arguments, which takes longer than a step
+    of a sequence. Here whole numbers are not compiled for and every tensor begins at a multiple of 16 bytes, so the
+    constants decide, with the `types` of those tensors that are not always of one.
+    """
+    if interpreted():
+        return lambda *more: kernel[grid](*arguments, *more, **constants, num_warps=warps)
+    values = tuple(constants.values())
+    key = (kernel.__name__, values, warps, types, torch.cuda.current_device())
+    found = _compiled.get(key)
+    if found is not None:
+        run = found[(*grid, 1, 1)[:3]]
+        return lambda *more: run(*arguments, *more, *values)
+
+    def first(*more: Any) -> None:
+        _compiled[key] = kernel[grid](*arguments, *more, **constants, num_warps=warps)
+
+    return first
+
+
+def no_tensor(like: Tensor) -> Tensor:
+    """In place of a tensor that a kernel does not look at."""
+    return _no_tensor(like.device)
+
+
+@lru_cache(maxsize=64)
+def _no_tensor(device: torch.device) -> Tensor:
+    return torch.empty(0, dtype=torch.float32, device=device)
+
+
+@lru_cache(maxsize=256)
+def _constants(name: str, size: Layout, **more: Any) -> dict[str, Any]:
+    """The constants of kernel `name`, in the order of its arguments."""
+    from sparsam.engines.cuda.kernels import backward, cells, forward, search
+
+    kernel = {
+        "forward": forward.forward,
+        "backward": backward.backward,
+        "search": search.search,
+        "cells_forward": cells.cells_forward,
+        "cells_backward": cells.cells_backward,
+    }[name]
+    annotations = (getattr(kernel, "fn", None) or kernel).__annotations__
+    return {letter: more[letter] if letter in more else getattr(size, letter) for letter in annotations}
+
+
+def forward_launch(
+    sizes: Any,
+    size: Layout,
+    tape: Tape,
+    matrices: Packed | None,
+    memory: CudaMemory,
+    links: SparseLinks | None,
+    ends: Tensor,
+    ends_of_state: tuple[Tensor, ...] | None = None,
+    part: str = "all",
+    partial: Tensor | None = None,
+    scratch: tuple[Tensor, ...] | None = None,
+    warps: int | None = None,
+) -> Callable[[int, int], None]:
+    """What runs the steps from one to another. Without matrices there is no controller.
+
+    `ends_of_state`: the state's five tensors before the first step and after the last, which the kernel then reads and
+    writes. `part` of a step: "all", "write" or "read"; a "read" may find the keys of its search in `partial`.
+    """
+    from sparsam.engines.cuda.kernels.forward import forward as kernel
+
+    batch, rows = memory.words.shape[:2]
+    none = no_tensor(tape.joint)
+    warps = WARPS if warps is None else warps
+    arguments = (
+        *tape.tensors(),
+        *((none,) * 4 if matrices is None else matrices[2:]),
+        memory.words,
+        memory.last_access,
+        memory.counters,
+        memory.queue_rows,
+        memory.queue_stamps,
+        *((none,) * 6 if links is None else links.tensors()),
+        *(new_scratch(size, batch, rows, none) if scratch is None else scratch),
+        none if partial is None else partial,
+        *((none,) * 10 if ends_of_state is None else ends_of_state),
+        ends,
+        batch,
+        rows,
+        memory.queue_rows.shape[1],
+        sizes.delta,
+    )
+    constants = _constants(
+        "forward",
+        size,
+        CELL="none" if matrices is None else size.CELL,
+        SIMILARITY=sizes.similarity,
+        PRODUCT=PRODUCT,
+        SEARCH=SEARCH_LINKED if size.KL else SEARCH,
+        LINKED=LINKED * warps,
+        WRITE=part != "read",
+        READ=part != "write",
+        SPLITS=0 if partial is None else partial.shape[1],
+        ENDS=ends_of_state is not None,
+    )
+    types: tuple[torch.dtype, ...] = () if matrices is None else (matrices.recurrent.dtype,)
+    if ends_of_state is not None:
+        types = (*types, ends_of_state[2].dtype)
+    return bound(kernel, (batch,), arguments, constants, warps, types)
+
+
+def new_scratch(size: Layout, batch: int, rows: int, like: Tensor) -> tuple[Tensor, ...]:
+    """Room that the links need during a step."""
+    if not size.KL:
+        return (like,) * 4
+    counts: dict[str, Any] = {"dtype": torch.int32, "device": like.device}
+    candidates = torch.empty(batch, size.RP, size.CP, **counts)
+    return (
+        torch.empty(batch, rows, **counts),
+        torch.empty(batch, size.CHANGED, **counts),
+        candidates,
+        torch.empty(candidates.shape, dtype=torch.float32, device=like.device),
+    )
+
+
+def search_launch(
+    sizes: Any, size: Layout, tape: Tape, memory: CudaMemory, ends: Tensor, partial: Tensor, block: int, warps: int
+) -> Callable[[int], None]:
+    """What searches at a step, split over programs as `partial` (B, SPLITS, RP, KP) has room for."""
+    from sparsam.engines.cuda.kernels.search import search as kernel
+
+    batch, parts = partial.shape[:2]
+    arguments = (tape.interface, memory.words, memory.counters, ends, partial, batch, memory.words.shape[1])
+    constants = _constants("search", size, BLOCK=block, SIMILARITY=sizes.similarity, SPLITS=parts)
+    return bound(kernel, (batch, parts), arguments, constants, warps)
+
+
+def cells_launch(size: Layout, tape: Tape, handed: tuple[Tensor, ...], ends: Tensor) -> Callable[[int], None]:
+    """What runs a step of all cells: forward, or where gradients are handed over backward."""
+    from sparsam.engines.cuda.kernels import cells
+
+    name = "cells_backward" if handed else "cells_forward"
+    batch = ends.shape[0]
+    arguments = (tape.gates, tape.cells, tape.joint, *handed, ends, batch)
+    return bound(getattr(cells, name), (batch,), arguments, _constants(name, size), 1)
+
+
+def backward_launch(
+    sizes: Any,
+    size: Layout,
+    tape: Tape,
+    matrices: Packed | None,
+    handed: tuple[Tensor, ...],
+    ends: Tensor,
+    warps: int | None = None,
+) -> Callable[[int, int], None]:
+    """What runs the steps from one to another backward; gates and interface of the tape become their gradients.
+
+    `handed`: gradients of [h, r] at every step and of the final state, those of the state before the first step (filled
+    by the kernel), and of the memory (in place).
+    """
+    from sparsam.engines.cuda.kernels.backward import backward as kernel
+
+    batch = tape.unused.shape[1]
+    none = no_tensor(tape.joint)
+    arguments = (
+        *tape.tensors(),
+        *((none, none) if matrices is None else matrices[:2]),
+        *handed,
+        ends,
+        batch,
+        handed[-1].shape[1],
+    )
+    cell = "none" if matrices is None else size.CELL
+    constants = _constants("backward", size, CELL=cell, SIMILARITY=sizes.similarity, PRODUCT=PRODUCT)
+    types = () if matrices is None else (matrices.recurrent.dtype,)
+    return bound(kernel, (batch,), arguments, constants, WARPS if warps is None else warps, types)

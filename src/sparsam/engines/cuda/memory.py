@@ -1,0 +1,254 @@
+"""The memory of a state on the GPU: the rows that can have been touched, and the ring.
+
+Rows of a blank memory are first touched from below. A step writes the R lowest that were never accessed, and reads of
+those never written, which are all alike, the K lowest (ties go to the lowest row), which the next step may write to. So
+a blank memory after S steps is still blank from row S (R + K) + 2 K + R on, and only the rows before are there: neither
+bytes nor time depend on N. A memory that starts from given words has all N.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from sparsam.state import DenseMemory, blended, changed_rows, converted, taken
+
+CLOCK, USED, FRONTIER, HEAD, TAIL = range(5)  # columns of `counters`
+COUNTERS = 8
+SPARE_ENTRIES = 4096  # of a queue, beyond twice its rows, before it is put in order again
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CudaMemory:
+    """The first M of N words of every batch element, and the ring as `kernels.ring` keeps it. A value like every state.
+
+    Rows from M to N are those of `start`, never accessed.
+    """
+
+    words: Tensor  # (B, M, W)
+    last_access: Tensor  # (B, M) int32: step of the last access, 0 for none
+    counters: Tensor  # (B, 8) int32: clock, rows that may not be blank, frontier, head and tail of the queue
+    queue_rows: Tensor  # (B, Q) int32
+    queue_stamps: Tensor
+    rows: int  # N
+    touched: int  # no row from here on was ever written or read, as the host knows without asking the device
+    entries: int  # likewise the end of the queue
+    start: Tensor | None = None  # M_0 (N, W) or (B, N, W); None for a blank one
+
+    engine = "cuda"
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.words.shape[0], self.rows, self.words.shape[2]
+
+    @property
+    def clock(self) -> Tensor:
+        """(B,) int64, steps taken."""
+        return self.counters[:, CLOCK].long()
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return self.words, self.last_access, self.counters, self.queue_rows, self.queue_stamps
+
+    def _with(self, tensors: Iterable[Tensor]) -> CudaMemory:
+        words, last_access, counters, queue_rows, queue_stamps = tensors
+        return dataclasses.replace(
+            self,
+            words=words,
+            last_access=last_access,
+            counters=counters,
+            queue_rows=queue_rows,
+            queue_stamps=queue_stamps,
+        )
+
+    def detach(self) -> CudaMemory:
+        start = None if self.start is None else self.start.detach()
+        return dataclasses.replace(self, words=self.words.detach(), start=start)
+
+    def clone(self) -> CudaMemory:
+        return self._with(value.clone() for value in self.tensors())
+
+    def to(self, *args: Any, **kwargs: Any) -> CudaMemory:
+        start = None if self.start is None else converted(self.start, *args, **kwargs)
+        moved = self._with(converted(value, *args, **kwargs) for value in self.tensors())
+        return dataclasses.replace(moved, start=start)
+
+    def blend(self, mask: Tensor, other: CudaMemory) -> CudaMemory:
+        """Per batch element, `other` where the mask holds and this memory elsewhere."""
+        rows = max(self.words.shape[1], other.words.shape[1])
+        room = max(self.queue_rows.shape[1], other.queue_rows.shape[1])
+        ours, theirs = self.grown(rows, room), other.grown(rows, room)
+        mixed = self._with(blended(mask, b, a) for a, b in zip(ours.tensors(), theirs.tensors()))
+        touched, entries = max(self.touched, other.touched), max(self.entries, other.entries)
+        mixed = dataclasses.replace(mixed, touched=touched, entries=entries)
+        if self.start is other.start:
+            return mixed
+        return dataclasses.replace(mixed, start=blended(mask, other.whole_start(), self.whole_start()))
+
+    def select(self, index: Tensor) -> CudaMemory:
+        start = self.start if self.start is None or self.start.dim() == 2 else taken(self.start, index)
+        return dataclasses.replace(self._with(taken(value, index) for value in self.tensors()), start=start)
+
+    @classmethod
+    def cat(cls, stores: Sequence[CudaMemory]) -> CudaMemory:
+        """Memories of several batches as those of one."""
+        rows = max(store.words.shape[1] for store in stores)
+        room = max(store.queue_rows.shape[1] for store in stores)
+        whole = [store.grown(rows, room) for store in stores]
+        starts = [store.start for store in stores]
+        start = starts[0]
+        if any(one is not start for one in starts):
+            every = [store.whole_start() for store in stores]
+            start = torch.cat(every)
+        touched = max(store.touched for store in stores)
+        entries = max(store.entries for store in stores)
+        parts = zip(*(store.tensors() for store in whole))
+        return dataclasses.replace(
+            stores[0]._with(torch.cat(part) for part in parts), start=start, touched=touched, entries=entries
+        )
+
+    def whole_start(self) -> Tensor:
+        """M_0 (B, N, W), whatever it was made from."""
+        batch, rows, width = self.shape
+        blank = self.words.new_zeros(1, 1, 1) if self.start is None else self.start
+        return blank.expand(batch, rows, width)
+
+    def describe(self) -> str:
+        there, name = self.words.shape[1], str(self.words.dtype).removeprefix("torch.")
+        return f"cuda memory of {self.shape} {name} {self.words.device}, {there} rows there"
+
+    def grown(self, rows: int, room: int) -> CudaMemory:
+        """The same memory with at least so many rows there, and so many places in its queue."""
+        words, last_access, counters, queue_rows, queue_stamps = self.tensors()
+        more, places = max(rows - words.shape[1], 0), max(room - queue_rows.shape[1], 0)
+        return self._with(
+            (
+                F.pad(words, (0, 0, 0, more)),
+                F.pad(last_access, (0, more)),
+                counters,
+                F.pad(queue_rows, (0, places)),
+                F.pad(queue_stamps, (0, places)),
+            )
+        )
+
+    def changed_rows(self, b: int) -> tuple[Tensor, Tensor]:
+        """Rows (ascending) and words of element `b` that differ from the initial memory."""
+        words = self.words[b]
+        if self.start is None:
+            return changed_rows(words, torch.zeros_like(words))
+        start = self.start if self.start.dim() == 2 else self.start[b]
+        return changed_rows(words, start[: words.shape[0]])
+
+    def dense(self) -> DenseMemory:
+        """The reference's memory of the same words and ring, all N rows of it."""
+        rows = self.grown(self.rows, 0)
+        return DenseMemory(rows.words, rows.last_access.long(), self.clock, self.whole_start())
+
+
+torch.serialization.add_safe_globals([CudaMemory])
+
+
+def fresh_memory(sizes: Any, batch: int, initial: Tensor | None, like: Tensor) -> CudaMemory:
+    """A starting memory, blank or the user's (N, W) or (B, N, W), with the ring in row order; float32 in any case."""
+    rows, width = sizes.rows, sizes.width
+    there = min(rows, 2 * sizes.k + sizes.heads) if initial is None else rows
+    counts = torch.zeros(1, 1, dtype=torch.int32, device=like.device)
+    empty = counts.expand(batch, 1)
+    counters = counts.expand(batch, COUNTERS)
+    if initial is None:
+        words = like.new_zeros(1, 1, 1, dtype=torch.float32).expand(batch, there, width)
+    else:
+        words = initial.to(torch.float32).expand(batch, rows, width)
+        used = last_written(initial.detach()).expand(batch)
+        counters = torch.stack([used if i == USED else torch.zeros_like(used) for i in range(COUNTERS)], dim=1)
+    return CudaMemory(words, counts.expand(batch, there), counters, empty, empty, rows, there, 0, initial)
+
+
+def from_dense(memory: DenseMemory) -> CudaMemory:
+    """A memory of the reference as this engine keeps it."""
+    last_access = memory.last_access.to(torch.int32)
+    zeros = torch.zeros_like(memory.clock, dtype=torch.int32)
+    columns = [zeros] * COUNTERS
+    columns[CLOCK] = memory.clock.to(torch.int32)
+    columns[USED] = last_written(memory.words.detach())
+    plain = CudaMemory(
+        memory.words,
+        last_access,
+        torch.stack(columns, dim=1),
+        last_access,
+        last_access,
+        memory.words.shape[1],
+        memory.words.shape[1],
+        0,
+        memory.start,
+    )
+    return in_order(plain)
+
+
+def in_order(memory: CudaMemory) -> CudaMemory:
+    """The same ring with a queue of no more than M entries."""
+    stamps, order = memory.last_access.sort(dim=1, stable=True)
+    counters = memory.counters.clone()
+    counters[:, HEAD] = (stamps == 0).sum(1).to(torch.int32)
+    counters[:, TAIL] = stamps.shape[1]
+    return dataclasses.replace(
+        memory,
+        counters=counters,
+        queue_rows=order.to(torch.int32),
+        queue_stamps=stamps.contiguous(),
+        entries=stamps.shape[1],
+    )
+
+
+def last_written(words: Tensor) -> Tensor:
+    """(...) int32: one more than the last row of words (..., N, W) that is not blank."""
+    number = torch.arange(1, words.shape[-2] + 1, dtype=torch.int32, device=words.device)
+    return (words.ne(0).any(-1) * number).amax(-1).to(torch.int32)
+
+
+def working_copy(memory: CudaMemory, sizes: Any, steps: int) -> CudaMemory:
+    """What a call of `steps` steps writes to: a copy with room for the rows and the accesses it can add.
+
+    Room grows by halves, so that of many short calls few have to make it.
+    """
+    batch, there, width = memory.words.shape
+    if memory.entries > 2 * there + SPARE_ENTRIES:
+        memory = in_order(memory)
+    touched = min(sizes.rows, memory.touched + (sizes.heads + sizes.k) * steps)
+    entries = memory.entries + steps * (2 * sizes.heads * sizes.k + sizes.heads)
+    rows = there if touched <= there else min(sizes.rows, max(touched, there + there // 2))
+    places = memory.queue_rows.shape[1]
+    places = places if entries <= places else max(entries, places + places // 2)
+    if memory.words.stride(1) == 0:  # blank and never touched
+        words = memory.words.new_zeros(batch, rows, width)
+        last_access = memory.last_access.new_zeros(batch, rows)
+    else:
+        words = _extended(memory.words.detach(), rows)
+        last_access = _extended(memory.last_access, rows)
+    return CudaMemory(
+        words,
+        last_access,
+        memory.counters.clone(memory_format=torch.contiguous_format),
+        _extended(memory.queue_rows, places, filled=False),
+        _extended(memory.queue_stamps, places, filled=False),
+        memory.rows,
+        touched,
+        entries,
+        memory.start,
+    )
+
+
+def _extended(values: Tensor, rows: int, filled: bool = True) -> Tensor:
+    """A copy of values (B, M, ...) with room for `rows`, blank where it is to be `filled`."""
+    there = values.shape[1]
+    if rows == there:
+        return values.clone(memory_format=torch.contiguous_format)
+    shape = (values.shape[0], rows, *values.shape[2:])
+    copy = values.new_zeros(shape) if filled else values.new_empty(shape)
+    copy[:, :there] = values
+    return copy

@@ -1,0 +1,178 @@
+"""A sequence on the GPU, forward and backward, as plain functions over tensors: no models, no autograd.
+
+The kernels step through time, one program per batch element; what can be one large product over all steps stays with
+torch. With many elements, or with a memory to search that one program would take long over, the steps are launched one
+by one instead (`sparsam.engines.cuda.steps`), so that torch multiplies for all elements at once and many programs
+search for one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from sparsam.engines.cuda import steps as by_steps
+from sparsam.engines.cuda.launch import backward_launch, forward_launch, no_tensor
+from sparsam.engines.cuda.layout import CELLS, Layout, layout_of
+from sparsam.engines.cuda.links import SparseLinks
+from sparsam.engines.cuda.memory import CudaMemory, working_copy
+from sparsam.engines.cuda.tape import Tape, new_tape
+from sparsam.engines.cuda.weights import Packed, Weights, aligned_tensor, input_sums, packed, weight_gradients
+
+
+class Before(NamedTuple):
+    """What a sequence starts from, and what it ends with. hidden and cell are None where the controller has none."""
+
+    hidden: Tensor | None  # (B, H)
+    cell: Tensor | None
+    read: Tensor  # (B, R, W)
+    read_rows: Tensor  # (B, R, K) int64, -1 for none
+    read_weights: Tensor
+    memory: CudaMemory
+    links: SparseLinks | None = None
+
+
+@dataclass(eq=False)
+class Run:
+    """A forward pass, as its backward pass needs it. It can be run backward more than once."""
+
+    sizes: Any
+    size: Layout
+    x: Tensor
+    weights: Weights | None
+    matrices: Packed | None
+    tape: Tape
+    ends: Tensor  # (B,) int32
+    memory_rows: tuple[int, int]  # rows there before and after
+    stepwise: bool
+    padded: bool
+
+
+class Gradients(NamedTuple):
+    """Gradients of what a sequence was given."""
+
+    x: Tensor
+    weights: Weights | None
+    hidden: Tensor | None
+    cell: Tensor | None
+    read: Tensor
+    read_weights: Tensor
+    words: Tensor
+
+
+def forward(
+    sizes: Any,
+    cell: str,
+    x: Tensor,
+    weights: Weights | None,
+    before: Before,
+    lengths: Tensor | None = None,
+    stepwise: bool | None = None,
+) -> tuple[Tensor, Before, Run]:
+    """Run x (T, B, I), or with cell "none" the interface before its activation (T, B, F).
+
+    Returns [h, r] (T, B, H + R W) of every step (zero past an element's length), the state after it, and what the
+    backward pass needs. `stepwise` chooses how (None: by what is faster).
+    """
+    if cell not in CELLS:
+        raise ValueError(f"cell: expected one of {', '.join(CELLS)}, got {cell!r}")
+    size = layout_of(sizes, cell, 0 if weights is None else weights.hidden.shape[1])
+    steps, batch, _ = x.shape
+    x = x.detach()
+    tape = new_tape(size, steps, batch, x)
+    ends = _all_steps(steps, batch, x.device) if lengths is None else lengths.to(device=x.device, dtype=torch.int32)
+    if weights is None:
+        matrices = None
+        tape.interface.copy_(x)
+    else:
+        weights = Weights(*(value.detach() for value in weights))
+        matrices = packed(weights, size)
+        input_sums(x, weights, size, tape.gates)
+    memory = working_copy(before.memory, sizes, steps)
+    links = None if before.links is None else before.links.working_copy(memory.words.shape[1])
+    if stepwise is None:
+        stepwise = by_steps.pays(size, batch, before.memory)
+    given = [no_tensor(x) if value is None else aligned_tensor(value.detach()) for value in before[:5]]
+    if stepwise:
+        final = by_steps.forward(sizes, size, tape, matrices, given, memory, links, ends, lengths is not None)
+    else:
+        final = [torch.empty_like(value) for value in given]
+        run_steps = forward_launch(sizes, size, tape, matrices, memory, links, ends, ends_of_state=(*given, *final))
+        run_steps(0, steps)
+    hidden, state_cell, read, read_rows, read_weights = final
+    after = Before(
+        None if before.hidden is None else hidden,
+        None if before.cell is None else state_cell,
+        read,
+        read_rows,
+        read_weights,
+        memory,
+        links,
+    )
+    rows = (before.memory.words.shape[1], memory.words.shape[1])
+    run = Run(sizes, size, x, weights, matrices, tape, ends, rows, stepwise, lengths is not None)
+    return tape.joint[1:].to(x.dtype), after, run
+
+
+@lru_cache(maxsize=64)
+def _all_steps(steps: int, batch: int, device: torch.device) -> Tensor:
+    """(B,) int32: every element ends with the last step."""
+    return torch.full((batch,), steps, dtype=torch.int32, device=device)
+
+
+def backward(
+    run: Run,
+    d_joint: Tensor | None,
+    d_hidden: Tensor | None = None,
+    d_cell: Tensor | None = None,
+    d_read: Tensor | None = None,
+    d_read_weights: Tensor | None = None,
+    d_words: Tensor | None = None,
+) -> Gradients:
+    """Gradients for those of [h, r] at every step and of the state after the last, None for zero."""
+    size, tape = run.size, run.tape
+    batch = run.x.shape[1]
+    numbers: dict[str, Any] = {"dtype": torch.float32, "device": run.x.device}
+    shapes = ((batch, size.H), (batch, size.H), (batch, size.R, size.W), (batch, size.R, size.K))
+    given = (d_hidden, d_cell, d_read, d_read_weights)
+    finals = [
+        torch.zeros(shape, **numbers) if value is None else aligned_tensor(value.to(torch.float32))
+        for value, shape in zip(given, shapes)
+    ]
+    d_joint = torch.zeros_like(tape.joint[1:]) if d_joint is None else aligned_tensor(d_joint.to(torch.float32))
+    before, after = run.memory_rows
+    shape = (batch, after, size.W)
+    d_words = torch.zeros(shape, **numbers) if d_words is None else d_words.clone(memory_format=torch.contiguous_format)
+    carry = torch.empty(batch, size.J, **numbers)
+    carry_cell = torch.empty(batch, size.H, **numbers)
+    carry_weights = torch.empty(batch, size.RP, size.KP, **numbers)
+    gradients = Tape(**{**vars(tape), "gates": tape.gates.clone(), "interface": tape.interface.clone()})
+    handed = (d_joint, *finals, carry, carry_cell, carry_weights, d_words)
+    if run.stepwise:
+        by_steps.backward(run.sizes, size, gradients, run.matrices, handed, run.ends)
+    else:
+        backward_launch(run.sizes, size, gradients, run.matrices, handed, run.ends)(0, run.x.shape[0])
+    if run.padded:  # an element of no steps hands back what it was given
+        none = (run.ends == 0)[:, None]
+        carry = torch.where(none, torch.cat([finals[0], finals[2].flatten(1)], dim=1), carry)
+        carry_cell = torch.where(none, finals[1], carry_cell)
+        kept = torch.where(none[..., None], finals[3], carry_weights[:, : size.R, : size.K])
+    else:
+        kept = carry_weights[:, : size.R, : size.K]
+    if run.weights is None:
+        d_x, d_weights = gradients.interface.to(run.x.dtype), None
+    else:
+        d_x, d_weights = weight_gradients(run.x, tape.joint, gradients.gates, gradients.interface, run.weights, size)
+    return Gradients(
+        d_x,
+        d_weights,
+        carry[:, : size.H] if size.H else None,
+        carry_cell if size.CELL == "lstm" else None,
+        carry[:, size.H :].unflatten(-1, (size.R, size.W)),
+        kept,
+        d_words[:, :before],
+    )

@@ -1,0 +1,106 @@
+"""A controller's weights as the kernels read them, and their gradients as the models want them.
+
+The sums of a unit are four rows of one matrix over [h, r]: the LSTM's i, f, g, o; the GRU's r, z, and its new state's
+two sums, of which one sees only r_{t-1} (and x), the other only h_{t-1}.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from sparsam.engines.cuda.layout import Layout
+
+
+class Weights(NamedTuple):
+    """Parameters of controller and interface, named and shaped as in `nn.LSTM`, `nn.GRU` and `nn.Linear`."""
+
+    input: Tensor  # weight_ih (4 H or 3 H, I + R W)
+    hidden: Tensor  # weight_hh
+    input_bias: Tensor
+    hidden_bias: Tensor
+    interface: Tensor  # (F, H)
+    interface_bias: Tensor
+
+
+class Packed(NamedTuple):
+    """What the kernels stream."""
+
+    recurrent: Tensor  # (4 H, JS), rows padded to 16 bytes
+    asking: Tensor  # (F, HS)
+    recurrent_transposed: Tensor  # (J, 4 H)
+    recurrent_bias: Tensor  # (4 H)
+    asking_transposed: Tensor  # (H, FS)
+    asking_bias: Tensor  # (F)
+
+
+def aligned_tensor(value: Tensor) -> Tensor:
+    """`value` side by side in memory from a multiple of 16 bytes on, as the kernels are compiled for."""
+    value = value.contiguous()
+    return value if value.data_ptr() % 16 == 0 else value.clone()
+
+
+def packed(weights: Weights, size: Layout) -> Packed:
+    """The matrices of one call; the input's share, a product over all steps, is left out."""
+    units, inputs = size.H, weights.input.shape[1] - size.R * size.W
+    w_read = weights.input[:, inputs:]
+    if size.CELL == "lstm":
+        recurrent, bias = torch.cat([weights.hidden, w_read], dim=1), weights.hidden_bias
+    else:
+        recurrent = weights.hidden.new_zeros(4 * units, size.J)
+        recurrent[: 2 * units, :units] = weights.hidden[: 2 * units]
+        recurrent[: 3 * units, units:] = w_read
+        recurrent[3 * units :, :units] = weights.hidden[2 * units :]
+        bias = torch.zeros_like(recurrent[:, 0])
+        bias[: 2 * units] = weights.hidden_bias[: 2 * units]
+        bias[3 * units :] = weights.hidden_bias[2 * units :]
+    asking = weights.interface
+    return Packed(
+        F.pad(recurrent, (0, size.JS - size.J)) if size.JS > size.J else recurrent,
+        F.pad(asking, (0, size.HS - size.H)) if size.HS > size.H else aligned_tensor(asking),
+        recurrent.mT.contiguous(),
+        aligned_tensor(bias),
+        F.pad(asking.mT, (0, size.FS - size.F)) if size.FS > size.F else asking.mT.contiguous(),
+        aligned_tensor(weights.interface_bias),
+    )
+
+
+def input_sums(x: Tensor, weights: Weights, size: Layout, gates: Tensor) -> None:
+    """The input's share of every unit's sums, over all steps, into gates (T, B, 4 H)."""
+    steps, batch, inputs = x.shape
+    flat = x.reshape(steps * batch, inputs)
+    into = gates.view(steps * batch, -1)[:, : weights.input.shape[0]]
+    if x.dtype == gates.dtype:
+        torch.addmm(weights.input_bias, flat, weights.input[:, :inputs].mT, out=into)
+    else:
+        into.copy_(F.linear(flat, weights.input[:, :inputs], weights.input_bias))
+
+
+def weight_gradients(
+    x: Tensor, joint: Tensor, d_gates: Tensor, d_interface: Tensor, weights: Weights, size: Layout
+) -> tuple[Tensor, Weights]:
+    """Gradients of x and of the weights: products over all steps.
+
+    [h, r] (T + 1, B, J) from before the first step on; gradients of the sums (T, B, 4 H) and of the interface.
+    """
+    steps, batch, inputs = x.shape
+    units, kind = size.H, x.dtype
+    flat = d_gates.view(steps * batch, -1).to(kind)
+    asked = d_interface.view(steps * batch, -1).to(kind)
+    told = flat[:, : weights.input.shape[0]]  # the sums in which x has a part
+    before = joint[:-1].reshape(steps * batch, -1).to(kind)
+    d_recurrent = flat.mT @ before
+    d_bias = flat.sum(0)
+    d_input = torch.cat([told.mT @ x.reshape(steps * batch, inputs), d_recurrent[: told.shape[1], units:]], dim=1)
+    if size.CELL == "lstm":
+        d_hidden, d_hidden_bias = d_recurrent[:, :units], d_bias
+    else:
+        d_hidden = torch.cat([d_recurrent[: 2 * units, :units], d_recurrent[3 * units :, :units]])
+        d_hidden_bias = torch.cat([d_bias[: 2 * units], d_bias[3 * units :]])
+    hidden = joint[1:, :, :units].reshape(steps * batch, units).to(kind)
+    d_x = (told @ weights.input[:, :inputs]).view(steps, batch, inputs)
+    bias = d_bias[: told.shape[1]]
+    return d_x, Weights(d_input, d_hidden, bias, d_hidden_bias, asked.mT @ hidden, asked.sum(0))

@@ -1,0 +1,57 @@
+"""Writing files so that a reader sees the old content or the new one, whatever happens in between."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from pathlib import Path
+
+_LEFTOVER = re.compile(r"\.(?:config\.json|origin\.json|result\.json|log\.jsonl)-\d+|\.(?:writing|deleting)-[\d-]+")
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """Write and flush to the disk itself."""
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Replace ``path`` in one move."""
+    temporary = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        write_synced(temporary, data)
+        temporary.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):  # the first error is the one to tell
+            temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush a folder's entries, so that a rename survives a power cut (POSIX only)."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """What a killed process was still writing or deleting in ``folder``; for a holder of the run's lock only."""
+    if not folder.is_dir():
+        return
+    for entry in list(folder.iterdir()):
+        if not _LEFTOVER.fullmatch(entry.name):
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):  # it is only untidy
+                entry.unlink(missing_ok=True)

@@ -1,0 +1,133 @@
+"""The page itself: episodes and training curves as one HTML file that needs nothing else, not even a server."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from sparsam.viewer.episode import Episode, record
+
+__all__ = ["curves_of", "episodes_of", "render", "write_page"]
+
+
+def write_page(
+    runs: Sequence[str | Path],
+    out: str | Path,
+    size: int | None = None,
+    episodes: int = 1,
+    seed: int = 0,
+    story: str | Path | None = None,
+    live: bool = False,
+    **changes: Any,
+) -> Path:
+    """Write the page of a run's folder or trained weights; further runs only add their training curves.
+
+    :param size: size of the episodes (pairs, items, keys, characters) where the task has one.
+    :param story: a file with a story for bAbI; without it some stories that come with the package are shown.
+    :param live: the page asks its server for a newer version.
+    :param changes: arguments of the model to replace, such as ``memory_size``.
+    """
+    shown, title, about = episodes_of(runs[0], size, episodes, seed, story, **changes)
+    curves = curves_of(runs)
+    out = Path(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(render(title, about, shown, curves, live), encoding="utf-8")
+    return out
+
+
+def episodes_of(
+    run: str | Path, size: int | None, count: int, seed: int, story: str | Path | None, **changes: Any
+) -> tuple[list[Episode], str, str]:
+    """Episodes of a trained model, a title for the page, and a line about the model."""
+    from sparsam import pretrained
+    from sparsam.training.config import RunConfig
+    from sparsam.viewer import tasks
+
+    weights = pretrained.read(pretrained.find(run))
+    if weights.config is None:
+        raise ValueError(f"{run}: expected weights of a training run, which tell their task")
+    config = RunConfig.from_dict(weights.config)
+    model = weights.build(**changes).eval()
+    found: list[Episode] = []
+    if config.task.name == "babi":
+        texts = tasks.STORIES if story is None else tasks.read_story(Path(story))
+        for number, text in enumerate(texts, start=1):
+            batch, steps = tasks.story_batch(text, float(config.task.settings.get("scale", 1.0)))
+            found.append(record(model, batch, steps, f"story {number}"))
+    else:
+        if story is not None:
+            raise ValueError(f"story: expected for bAbI runs only, got a run of {config.task.name}")
+        task = config.task.build()
+        for number in range(count):
+            batch = tasks.draw(task, size, seed + number)
+            steps = tasks.describe(task, batch)
+            found.append(record(model, batch, steps, f"episode {number + 1}, {len(batch.inputs):,} steps"))
+    settings = config.model
+    about = f"{settings.name.upper()}, {settings.hidden_size} hidden units"
+    if settings.name != "lstm":
+        words = changes.get("memory_size", settings.memory_size)
+        about += f", {words:,} words of {settings.word_size}, {settings.num_heads} heads"
+    return found, f"{settings.name.upper()} on {config.task.name}", about
+
+
+def curves_of(runs: Sequence[str | Path]) -> dict[str, Any] | None:
+    """Errors and losses over the sequences seen, a line for each run that has a log; chance where it is known."""
+    from sparsam.training.folder import RunFolder
+
+    folders = [RunFolder(run) for run in runs if RunFolder(run).exists()]
+    lines = []
+    measure = "loss"
+    for folder in folders:
+        events = folder.events("eval")
+        keys = [key for key in events[0] if key not in _NOT_ERRORS] if events else []
+        measure = keys[0] if keys else "loss"
+        points = [(e["sequences"], e[measure]) for e in events if e.get(measure) is not None and "sequences" in e]
+        loss = [(e["sequences"], e["loss"]) for e in folder.events("train") if e.get("loss") is not None]
+        lines.append({"name": folder.path.name, "measure": measure, "points": points, "loss": loss})
+    if not lines:
+        return None
+    return {"measure": measure.replace("_", " "), "lines": lines, "chance": _chance(folders[0])}
+
+
+_NOT_ERRORS = {"kind", "step", "level", "seconds", "sequences", "loss"}
+
+
+def _chance(folder: Any) -> float | None:
+    """The error of guessing, as a mean over the sizes that the run draws from."""
+    config = folder.config()
+    if config.task.name not in ("copy", "recall", "sort"):
+        return None
+    task = config.task.build()
+    sizes = range(task.min_size, task.max_size + 1)
+    return sum(task.chance(size) for size in sizes) / len(sizes)
+
+
+def render(
+    title: str, about: str, episodes: Sequence[Episode], curves: dict[str, Any] | None = None, live: bool = False
+) -> str:
+    """The page as text."""
+    folder = resources.files("sparsam.viewer")
+    page, style, *scripts = (
+        (folder / name).read_text(encoding="utf-8")
+        for name in ("page.html", "page.css", "episode.js", "memory.js", "tracks.js", "panel.js", "page.js")
+    )
+    data = {
+        "title": title,
+        "about": about,
+        "live": live,
+        "curves": curves,
+        "episodes": [episode.to_dict() for episode in episodes],
+    }
+    text = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
+    for mark, content in (
+        ("{{title}}", html.escape(title)),
+        ("{{style}}", style),
+        ("{{data}}", text),
+        ("{{scripts}}", "\n".join(scripts)),
+    ):
+        page = page.replace(mark, content)
+    return page

@@ -1,0 +1,47 @@
+"""The pages of docs/: the site builds without a warning, and the Python in its tutorial and how-to pages runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sparsam
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    [ROOT / "docs" / "index.md", *(ROOT / "docs").glob("tutorial/*.md"), *(ROOT / "docs").glob("howto/*.md")]
+)
+NEEDED = [name for name in ("mkdocs", "material", "mkdocstrings") if importlib.util.find_spec(name) is None]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    if "sparsam.hub" in text:
+        pytest.importorskip("huggingface_hub", reason="this page is about the Hub")
+    if "sparsam.SparseMemory" in text and not hasattr(sparsam, "SparseMemory"):
+        pytest.skip("this version has no memory layer")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "page"}
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), names)
+
+
+@pytest.mark.skipif(bool(NEEDED), reason=f"the site is built with {', '.join(NEEDED)}")
+def test_site_builds_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path / "site")]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WARNING" not in done.stdout + done.stderr
+    reference = (tmp_path / "site" / "reference" / "models" / "index.html").read_text()
+    assert all(f'id="sparsam.{name}"' in reference for name in sparsam.__all__)
+    commands = (tmp_path / "site" / "reference" / "cli" / "index.html").read_text()
+    assert "sparsam ask" in commands and "--calibrate" in commands

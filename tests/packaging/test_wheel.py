@@ -1,0 +1,94 @@
+"""The wheel: what is in it, and that it runs in an empty environment without a compiler."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOOLS = ("scikit_build_core", "nanobind", "cmake", "ninja", "pip")
+MISSING = [name for name in TOOLS if importlib.util.find_spec(name) is None]
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"a wheel is built with {', '.join(MISSING)}")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built without the network, with the build folder of the installed package (nothing is compiled twice)."""
+    folder = tmp_path_factory.mktemp("wheel")
+    tools = Path(importlib.util.find_spec("ninja").origin).parents[4] / "bin"  # type: ignore[union-attr, arg-type]
+    environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "PIP_NO_INDEX": "1"}
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), "."]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the unpacked wheel, as an installer leaves it."""
+    folder = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def run(installed: Path, *arguments: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Python that finds the unpacked wheel before anything else, with no compiler and nothing of the repository."""
+    dependencies = {str(Path(importlib.util.find_spec(name).origin).parents[1]) for name in ("torch", "typer")}  # type: ignore
+    places = os.pathsep.join([str(installed), *sorted(dependencies)])
+    environment = {"PYTHONPATH": places, "PATH": "/nowhere", "HOME": str(cwd), "OMP_NUM_THREADS": "1"}
+    # -S: no site-packages, so that the editable install of the repository is not found.
+    command = [sys.executable, "-S", *arguments]
+    return subprocess.run(command, cwd=cwd, env=environment, input=stdin, capture_output=True, text=True, timeout=300)
+
+
+def test_contents(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert wheel.stat().st_size < 5_000_000
+    assert {"sparsam/py.typed", "sparsam/weights/babi-sam.safetensors", "sparsam/weights/babi-sam.md"} <= set(names)
+    for licence in ("LICENSE", "nanobind.txt", "robin-map.txt"):
+        assert any(name.endswith(licence) and ".dist-info/licenses/" in name for name in names), licence
+    assert any(re.fullmatch(r"sparsam/_native.*\.(so|pyd)", name) for name in names)
+    strays = [name for name in names if not name.startswith(("sparsam/", "sparsam-"))]
+    assert not strays
+    if sys.version_info >= (3, 12):
+        assert "-cp312-abi3-" in wheel.name
+
+
+def test_runs_the_readme_without_a_compiler(installed: Path, tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    check = "assert sparsam.__file__.startswith(sys.argv[1]), sparsam.__file__"
+    done = run(installed, "-c", "\n".join(["import sys", *blocks, check]), str(installed), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_answers_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
+    story = "Mary went to the kitchen.\nJohn went to the garden.\nWhere is Mary?\n"
+    done = run(installed, "-m", "sparsam", "ask", "babi-sam", cwd=tmp_path, stdin=story)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Where is Mary? kitchen (")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_source_distribution_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tarfile
+
+    from scikit_build_core.build import build_sdist
+
+    monkeypatch.chdir(ROOT)
+    name = build_sdist(str(tmp_path))
+    with tarfile.open(tmp_path / name) as archive:
+        inside = {entry.partition("/")[2] for entry in archive.getnames()}
+    wanted = ["CMakeLists.txt", "LICENSE", "licenses/nanobind.txt", "csrc/core.cmake", "README.md", "tests/conftest.py",
+              "weights/babi-sam.safetensors", "weights/sort-sam.safetensors", "src/sparsam/__init__.py"]  # fmt: skip
+    assert [path for path in wanted if path not in inside] == []
+    sources = {str(file.relative_to(ROOT)) for file in (ROOT / "csrc").rglob("*") if file.is_file()}
+    assert sources <= inside

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from sparsam.tasks.selective_copy import SelectiveCopy
+from sparsam.training.seeds import MinibatchSeeds
+
+SEEDS = MinibatchSeeds(4)
+
+
+@pytest.mark.parametrize(("items", "length"), [(1, 1), (4, 4), (16, 256), (3, 5_000)])
+def test_the_data_tokens_are_asked_for_in_order(items: int, length: int) -> None:
+    task = SelectiveCopy(items=items, min_length=items)
+    batch = task.sample_size(6, SEEDS.at(0), length)
+    assert batch.inputs.shape == (length + items, 6)
+    assert (batch.inputs[length:] == 15).all() and batch.mask[length:].all() and not batch.mask[:length].any()
+    for b in range(6):
+        shown = batch.inputs[:length, b]
+        data = shown[shown != 0]
+        assert data.tolist() == batch.targets[length:, b].tolist() and data.min() >= 1 and data.max() <= 14
+
+
+def test_places_lengths_and_seeds() -> None:
+    task = SelectiveCopy(vocabulary=6, items=1, min_length=4, max_length=6)
+    batch = task.sample_size(4_000, SEEDS.at(0), 4)
+    assert torch.bincount((batch.inputs[:4] != 0).int().argmax(0), minlength=4).min() > 850
+    assert torch.bincount(batch.targets[-1], minlength=5)[1:].min() > 850 and task.chance(4) == 0.75
+    assert {task.sample(1, SEEDS.at(i)).inputs.shape[0] for i in range(40)} == {5, 6, 7}
+    assert {task.sample(1, SEEDS.at(i), level=3).inputs.shape[0] for i in range(40)} == {2, 3, 4}
+    assert task.sample(2, SEEDS.at(7)).inputs.equal(task.sample(2, MinibatchSeeds(4).at(7)).inputs)
+    with pytest.raises(ValueError, match="min_length"):
+        SelectiveCopy(items=20, min_length=10, max_length=30)
+    with pytest.raises(ValueError, match="size"):
+        SelectiveCopy().sample_size(1, SEEDS.at(0), 5)
