@@ -118,6 +118,18 @@ def test_gradients_flow_from_call_to_call():
         assert_all_equal(gradients(y.sum(), model), expected)
 
 
+def test_link_gradients_stay_on_their_side():
+    model = MODELS["sdnc with link gradients"](engine="native")
+    call, x = compiled(model), torch.randn(3, 2, 4)
+    _, state = call(x)
+    with pytest.raises(RuntimeError, match=r"state: expected state\.detach\(\)"):
+        model(x, state)
+    _, eager = model(x, state.detach())
+    with pytest.raises(Exception, match=r"state: expected state\.detach\(\)"):
+        call(x, eager)
+    call(x, eager.detach())
+
+
 def test_two_futures_of_one_memory_are_refused_where_gradients_meet():
     model = MODELS["sam"](engine="native")
     x = torch.randn(3, 2, 4)

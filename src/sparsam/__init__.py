@@ -5,7 +5,7 @@ y, state = sparsam.SAM(input_size=8, output_size=8, memory_size=1_000_000)(x)
 
 from __future__ import annotations
 
-from sparsam import pytrees
+from sparsam import pytrees as pytrees
 from sparsam.indexes import LSH, Auto, KDForest, Linear, Scan
 from sparsam.layer import SparseMemory
 from sparsam.models import DAM, DNC, LSTM, NTM, SAM, SDNC, build
@@ -14,4 +14,4 @@ from sparsam.state import cat
 
 __version__ = "0.1.0"
 __all__ = ["DAM", "DNC", "LSH", "LSTM", "NTM", "SAM", "SDNC", "Auto", "KDForest", "Linear", "Scan", "SparseMemory"]
-__all__ += ["build", "cat", "load", "pytrees"]
+__all__ += ["build", "cat", "load"]

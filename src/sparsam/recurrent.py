@@ -59,9 +59,8 @@ class Recurrent(nn.Module):
         """A parameter, for its device and type."""
         return next(self.parameters())
 
-    def state_like(self) -> Tensor:
-        """A tensor of the device and the type of this module's states: float32 for half precision in a fast engine."""
-        like = self.like
+    def state_like(self, like: Tensor) -> Tensor:
+        """A tensor of the device and type of this module's states: float32 for parameters `like` of half precision."""
         if self.memory is None or like.dtype in (torch.float32, torch.float64):
             return like
         return like.new_empty((), dtype=engines.plan(self).engine.holds(like.dtype))
@@ -85,7 +84,7 @@ class Recurrent(nn.Module):
         gradient reaches it.
         """
         checks.positive_int("batch_size", batch_size)
-        memory, like = self.memory, self.state_like()
+        memory, like = self.memory, self.state_like(self.like)
         if memory is None:
             if initial_memory is not None:
                 raise ValueError(f"initial_memory: {type(self).__name__} has no memory, expected None")
@@ -152,7 +151,7 @@ class Recurrent(nn.Module):
             x = x.masked_fill(past[..., None].to(x.device), 0.0)  # padding, NaN too, must not reach a gradient
             if not torch.compiler.is_compiling() and not bool(past.any()):
                 lengths = None
-        state = self.initial_state(batch) if state is None else self._checked_state(state, batch, self.state_like())
+        state = self.initial_state(batch) if state is None else self._checked_state(state, batch, self.state_like(like))
         if resets is None:
             y, state, accesses = self.run(x, state, lengths, record)
         else:

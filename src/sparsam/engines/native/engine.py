@@ -107,6 +107,8 @@ class NativeEngine(Engine):
 
             return ops.traced_run(memory, cell, x, state, ends, record)
         sizes: SparseSizes = memory.sizes
+        if sizes.link_gradients and state.links.graph is None and state.memory.from_graph:
+            raise RuntimeError("state: expected state.detach() of a compiled call with link_gradients=True")
         call = NativeCall(sizes, cell, state, ends, record)
         links = state.links.graph if sizes.k_links else None
         weights: tuple[Any, ...] = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)

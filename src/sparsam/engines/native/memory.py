@@ -64,7 +64,7 @@ class NativeMemory:
         name: Tensor | None = None,
     ) -> None:
         self.kind, self._versions, self._origins, self._graph = kind, versions, origins, graph
-        self.name = name
+        self.name, self._by_name = name, versions is None
         if name is None and names.TABLE.in_use:
             self.named()
 
@@ -79,10 +79,16 @@ class NativeMemory:
         return self.versions and self._origins  # type: ignore[return-value]
 
     @property
+    def from_graph(self) -> bool:
+        """Whether its gradient goes into a compiled graph that put it out."""
+        return self._by_name and self.name is not None and self.name.requires_grad
+
+    @property
     def graph(self) -> Tensor | None:
         """What stands for the memory in the graph of eager calls; None where it is a constant."""
-        if self._graph is None and self.name is not None and self.name.requires_grad:
-            self._graph = names.FromName.apply(self.name, torch.empty((), dtype=self.kind.dtype), self.shape)
+        if self._graph is None and self.from_graph:
+            with torch.enable_grad():  # it is kept, for calls with gradients too
+                self._graph = names.FromName.apply(self.name, torch.empty((), dtype=self.kind.dtype), self.shape)
         return self._graph
 
     @graph.setter

@@ -66,7 +66,8 @@ def memory_name(versions: list[Any], origins: list[Any], graph: Tensor | None) -
     """A name for the memories of a batch; gradients flow to `graph`, their stand-in in the graph of eager calls."""
     if graph is None:
         return TABLE.name((versions, origins), len(versions), 0.0)
-    return ToName.apply(graph, versions, origins)  # type: ignore[no-any-return]
+    with torch.enable_grad():  # it is kept, for calls with gradients too
+        return ToName.apply(graph, versions, origins)  # type: ignore[no-any-return]
 
 
 def named_memory(name: Tensor) -> tuple[list[Any], list[Any]]:
