@@ -140,9 +140,9 @@ def test_states_convert_between_engines_exactly(name, settings, memory):
 def test_a_gradient_flows_through_a_conversion(memory):
     for name in ("sam", "sdnc"):
         extra = {"link_gradients": True} if name == "sdnc" else {}
-        native, reference = model_of(name, "native", **extra), model_of(name, "reference", **extra)
+        native, reference, twin = (model_of(name, engine, **extra) for engine in ("native", "reference", "reference"))
         results = []
-        for first, second in ((native, reference), (reference, native), (reference, reference)):
+        for first, second in ((native, reference), (reference, native), (reference, twin)):
             _, state = first(inputs(), first.initial_state(3, initial_memory=memory))
             y, _ = second(inputs(seed=4), state.to(engine=second.engine))
             found = torch.autograd.grad(y.square().sum(), [memory, *first.parameters()], allow_unused=True)

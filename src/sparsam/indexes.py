@@ -22,12 +22,25 @@ LARGEST = 2**31 - 1  # the core counts rows and checks in 32 bits
 class Index:
     """Base of all index settings."""
 
+    name: ClassVar[str] = ""  # what `index="..."` takes
     kind: ClassVar[str] = ""  # what the core calls it; empty for exact search
 
 
+NAMES: dict[str, type[Index]] = {}  # by name, filled where an index is defined
+
+
+def register(index: type[Index]) -> type[Index]:
+    """Make an index known by its name."""
+    NAMES[index.name] = index
+    return index
+
+
+@register
 @dataclass(frozen=True)
 class Linear(Index):
     """Exact search over every word that differs from a blank one."""
+
+    name: ClassVar[str] = "linear"
 
 
 def _check(index: Index, **highest: int) -> None:
@@ -43,6 +56,7 @@ def _check(index: Index, **highest: int) -> None:
         raise ValueError(f"seed: expected an int in 0..2**63 - 1, got {seed}")
 
 
+@register
 @dataclass(frozen=True)
 class Scan(Index):
     """A scan of every word in two bits a component; the best by estimated score are scored exactly.
@@ -55,6 +69,7 @@ class Scan(Index):
         seed: of the rotation before coding, and of the sample that the words' centre is taken from.
     """
 
+    name: ClassVar[str] = "scan"
     kind: ClassVar[str] = "scan"
     checks: int = 96
     seed: int = 0
@@ -63,6 +78,7 @@ class Scan(Index):
         _check(self, checks=LARGEST)
 
 
+@register
 @dataclass(frozen=True)
 class KDForest(Index):
     """An ensemble of randomized k-d trees, searched best bin first with one budget over all trees.
@@ -77,6 +93,7 @@ class KDForest(Index):
         seed: of the trees' axes.
     """
 
+    name: ClassVar[str] = "kdtree"
     kind: ClassVar[str] = "kdtree"
     trees: int = 4
     checks: int = 4096
@@ -87,6 +104,7 @@ class KDForest(Index):
         _check(self, trees=32, checks=LARGEST, leaf=7)
 
 
+@register
 @dataclass(frozen=True)
 class LSH(Index):
     """Locality-sensitive hashing: signs of random projections, as a list of sketches or in several tables.
@@ -104,6 +122,7 @@ class LSH(Index):
         seed: of the projections.
     """
 
+    name: ClassVar[str] = "lsh"
     kind: ClassVar[str] = "lsh"
     tables: int = 4
     bits: int = 0
@@ -123,6 +142,7 @@ class LSH(Index):
 CROSSOVER = 6_000  # words from which on a scan is the faster one; measured in docs/ann.md
 
 
+@register
 @dataclass(frozen=True)
 class Auto(Index):
     """Exact search while there are few words to look at, then an approximate index; it may switch inside a sequence.
@@ -132,6 +152,7 @@ class Auto(Index):
         exact_until: with at most so many words, search exactly.
     """
 
+    name: ClassVar[str] = "auto"
     index: Index = field(default_factory=Scan)
     exact_until: int = CROSSOVER
 
@@ -139,9 +160,6 @@ class Auto(Index):
         if not isinstance(self.index, Index) or not self.index.kind:
             raise TypeError(f"index: expected an approximate index such as Scan(), got {self.index!r}")
         _check(self, exact_until=LARGEST)
-
-
-NAMES: dict[str, type[Index]] = {"linear": Linear, "scan": Scan, "kdtree": KDForest, "lsh": LSH, "auto": Auto}
 
 
 def resolve(index: Any) -> Index:

@@ -119,7 +119,7 @@ def forward_arguments(rng: random.Random, cell: str, s: Any, suffix: str) -> dic
         "c0": numbers(B, hidden) if cell == "lstm" else None,
         "read0": numbers(B, s.heads, s.width),
         "rows0": np.random.default_rng(1).integers(-1, s.rows, (B, s.heads, s.k)),
-        "weights0": numbers(B, s.heads, s.k),
+        "weights0": abs(numbers(B, s.heads, s.k)),
         "lengths": rng.choice([None, np.array([T, 0]), np.array([1, 2])]),
         "versions": [version.fresh(s) for _ in range(B)],
         "record": True,

@@ -12,7 +12,7 @@ from sparsam.training.config import RunConfig
 def test_runs_cover_all_six_models_and_sam_ann(module, function):
     experiment = function(seeds=2, budget=10.0, steps=7)
     assert len(experiment.runs) == 2 * 7
-    models = {(config.model.name, config.model.index != "linear") for config in experiment.runs.values()}
+    models = {(config.model.name, config.model.index not in (None, "linear")) for config in experiment.runs.values()}
     assert models == {(name, False) for name in ("lstm", "ntm", "dam", "sam", "dnc", "sdnc")} | {("sam", True)}
     for name, config in experiment.runs.items():
         assert config.name == name and config.seconds == 10.0 and config.steps == 7
