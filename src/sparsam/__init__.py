@@ -5,6 +5,7 @@ y, state = sparsam.SAM(input_size=8, output_size=8, memory_size=1_000_000)(x)
 
 from __future__ import annotations
 
+from sparsam import pytrees as pytrees
 from sparsam.indexes import LSH, Auto, KDForest, Linear, Scan
 from sparsam.layer import SparseMemory
 from sparsam.models import DAM, DNC, LSTM, NTM, SAM, SDNC, build

@@ -60,6 +60,8 @@ def like_parameter(name: str, tensor: Any, parameter: Tensor) -> Tensor:
 def sequence(x: Any, input_size: int, batch_first: bool, parameter: Tensor) -> Tensor:
     """Return the input as (T, B, I)."""
     layout = "(B, T, I)" if batch_first else "(T, B, I)"
+    if isinstance(x, Tensor) and x.dtype != parameter.dtype and torch.is_autocast_enabled(x.device.type):
+        x = x.to(parameter.dtype) if x.is_floating_point() else x  # as nn.LSTM takes them under autocast
     like_parameter("x", x, parameter)
     if x.dim() != 3:
         raise ValueError(f"x: expected 3 dimensions {layout}, got shape {tuple(x.shape)}")
@@ -78,6 +80,10 @@ def sequence_lengths(lengths: Any, steps: int, batch: int) -> Tensor:
     if lengths.shape != (batch,):
         raise ValueError(f"lengths: expected shape (B,) = ({batch},), got {tuple(lengths.shape)}")
     lengths = lengths.to("cpu", torch.int64)
+    if torch.compiler.is_compiling():  # the graph looks at the numbers when it runs
+        inside = ((lengths >= 1) & (lengths <= steps)).all()
+        torch._assert_async(inside, "lengths: expected values in 1..T")
+        return lengths
     if int(lengths.min()) < 1 or int(lengths.max()) > steps:
         raise ValueError(f"lengths: expected values in 1..T = 1..{steps}, got {lengths.tolist()}")
     return lengths
@@ -91,7 +97,7 @@ def initial_memory(memory: Any, batch: int, rows: int, width: int, parameter: Te
             f"initial_memory: expected shape (N, W) = ({rows}, {width}) or (B, N, W) = ({batch}, {rows}, {width}), "
             f"got {tuple(memory.shape)}"
         )
-    if not bool(torch.isfinite(memory.detach()).all()):
+    if not torch.compiler.is_compiling() and not bool(torch.isfinite(memory.detach()).all()):
         raise ValueError("initial_memory: expected finite numbers, got NaN or infinity")
     return memory
 

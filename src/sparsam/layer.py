@@ -127,13 +127,13 @@ class SparseMemory(Recurrent):
         return {"window": (self.reach, self.input_size)}
 
     def run(self, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> tuple[Tensor, State, Sequence[Access]]:
-        seen, window = self.past_and_present(x, state.window, ends)
+        seen, window = self.past_and_present(x, state.window.to(x.dtype), ends)
         ran = engines.run_memory(self, linear(self.interface, seen), state, ends, record)
-        y = linear(self.output, torch.cat([x, ran.joint], dim=-1))
+        y = linear(self.output, torch.cat([x, ran.joint.to(x.dtype)], dim=-1))
         if ends is not None:
             past = torch.arange(x.shape[0])[:, None] >= ends
             y = y.masked_fill(past[..., None].to(y.device), 0.0)
-        return y, dataclasses.replace(state, **ran.fields, window=window), ran.accesses
+        return y, dataclasses.replace(state, **ran.fields, window=window.to(state.window.dtype)), ran.accesses
 
     def past_and_present(self, x: Tensor, window: Tensor, ends: Tensor | None) -> tuple[Tensor, Tensor]:
         """The convolution of x (T, B, D) and the inputs before it, and the window after it."""

@@ -113,7 +113,7 @@ class MemoryModel(Recurrent):
 
     def control(self, x: Tensor, state: Any) -> tuple[Tensor, dict[str, Any]]:
         """h_t (B, H) of the controller, whose input is [x_t, r_{t-1}], and the state's fields that it changes."""
-        inputs = torch.cat([x, state.read.flatten(1)], dim=-1)
+        inputs = torch.cat([x, state.read.flatten(1).to(x.dtype)], dim=-1)
         return self.controller_kind.step(self.controller, inputs, state)
 
     def answer(self, joint: Tensor) -> Tensor:
@@ -216,7 +216,7 @@ class LSTM(MemoryModel):
             y = self.answer(hidden).masked_fill(past[..., None], 0.0)
             began = (ends > 0).to(x.device)[None, :, None]
             after = tuple(torch.where(began, now, before) for now, before in zip(after, carried))
-        hidden, cell = (layers_last(self.controller, value) for value in after)
+        hidden, cell = (layers_last(self.controller, value).to(x.dtype) for value in after)  # autocast's are smaller
         return y, dataclasses.replace(state, hidden=hidden, cell=cell), []
 
 

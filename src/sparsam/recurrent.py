@@ -59,6 +59,12 @@ class Recurrent(nn.Module):
         """A parameter, for its device and type."""
         return next(self.parameters())
 
+    def state_like(self, like: Tensor) -> Tensor:
+        """A tensor of the device and type of this module's states: float32 for parameters `like` of half precision."""
+        if self.memory is None or like.dtype in (torch.float32, torch.float64):
+            return like
+        return like.new_empty((), dtype=engines.plan(self).engine.holds(like.dtype))
+
     def start_fields(self, batch: int, like: Tensor) -> dict[str, Any]:
         """The fields of a fresh state beside the memory's."""
         raise NotImplementedError
@@ -78,13 +84,15 @@ class Recurrent(nn.Module):
         gradient reaches it.
         """
         checks.positive_int("batch_size", batch_size)
-        memory, like = self.memory, self.like
+        memory, like = self.memory, self.state_like(self.like)
         if memory is None:
             if initial_memory is not None:
                 raise ValueError(f"initial_memory: {type(self).__name__} has no memory, expected None")
             fields = self.start_fields(batch_size, like)
         else:
             if initial_memory is not None:
+                if isinstance(initial_memory, Tensor) and initial_memory.dtype == self.like.dtype:
+                    initial_memory = initial_memory.to(like.dtype)
                 checks.initial_memory(initial_memory, batch_size, memory.rows, memory.width, like)
             held = engines.plan(self).engine.fresh(memory, batch_size, initial_memory, like)
             fields = {**held, **self.start_fields(batch_size, like)}
@@ -141,9 +149,9 @@ class Recurrent(nn.Module):
             lengths = checks.sequence_lengths(lengths, steps, batch)
             past = torch.arange(steps)[:, None] >= lengths
             x = x.masked_fill(past[..., None].to(x.device), 0.0)  # padding, NaN too, must not reach a gradient
-            if not bool(past.any()):
+            if not torch.compiler.is_compiling() and not bool(past.any()):
                 lengths = None
-        state = self.initial_state(batch) if state is None else self._checked_state(state, batch, like)
+        state = self.initial_state(batch) if state is None else self._checked_state(state, batch, self.state_like(like))
         if resets is None:
             y, state, accesses = self.run(x, state, lengths, record)
         else:
@@ -158,10 +166,12 @@ class Recurrent(nn.Module):
         steps = x.shape[0]
         if lengths is not None:
             flags = flags & (torch.arange(steps)[:, None] < lengths)
-        begins = [t for t in range(steps) if t == 0 or bool(flags[t].any())]
-        outputs, seen = [], list[Access]()
+        every = torch.compiler.is_compiling()  # a graph cannot depend on where the flags are
+        begins = [t for t in range(steps) if t == 0 or every or bool(flags[t].any())]
+        outputs: list[Tensor] = []
+        seen: list[Access] = []
         for begin, end in zip(begins, [*begins[1:], steps]):
-            if bool(flags[begin].any()):
+            if every or bool(flags[begin].any()):
                 state = state.reset(flags[begin].to(x.device))
             left = None if lengths is None else (lengths - begin).clamp(0, end - begin)
             y, state, accesses = self.run(x[begin:end], state, left, record)

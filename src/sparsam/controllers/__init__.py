@@ -20,7 +20,7 @@ def make(
     if isinstance(controller, nn.Module):
         if num_layers != 1 or dropout:
             raise ValueError("controller: expected a name beside num_layers or dropout, got a module with its own")
-        if isinstance(controller, nn.LSTM | nn.GRU) and controller.input_size != input_size:
+        if isinstance(controller, nn.RNNBase) and controller.input_size != input_size:
             raise ValueError(
                 f"controller: expected input_size = I + R·W = {input_size}, got one of {controller.input_size}"
             )

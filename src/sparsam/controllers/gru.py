@@ -8,11 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from sparsam.controllers.compilable import GRUController
 from sparsam.controllers.kind import ControllerKind, register
 from sparsam.controllers.layers import carried_shape, layers_first, layers_last, why_not_plain
 
 
-def gru_step(controller: nn.GRU, x: Tensor, hidden: Tensor) -> Tensor:
+def gru_step(controller: nn.RNNBase, x: Tensor, hidden: Tensor) -> Tensor:
     """h_t = GRU(x_t, h_{t-1}) with the gates in the order of `nn.GRU` (Cho et al. 2014, as torch has it).
 
     r = sigmoid(W_ir x + b_ir + W_hr h + b_hr);   z = sigmoid(W_iz x + b_iz + W_hz h + b_hz)
@@ -30,11 +31,12 @@ class GRUKind(ControllerKind):
     """States carry `hidden`."""
 
     name = "gru"
-    module = nn.GRU
+    module = GRUController
+    twin = nn.GRU
     cell = "gru"
 
     def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
-        return nn.GRU(input_size, hidden_size, num_layers, dropout=dropout, **factory)
+        return GRUController(input_size, hidden_size, num_layers, dropout=dropout, **factory)
 
     def output_size(self, module: Any, hidden_size: int) -> int:
         return module.hidden_size

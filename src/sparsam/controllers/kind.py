@@ -19,6 +19,7 @@ class ControllerKind(ABC):
 
     name: ClassVar[str]
     module: ClassVar[type[nn.Module]]  # modules of this type are of this kind
+    twin: ClassVar[type[nn.Module] | None] = None  # and those of this one, whose forward is the same
     cell: ClassVar[str | None] = None  # what the fast engines call it, where they can run it inside their own loop
 
     @abstractmethod
@@ -45,7 +46,8 @@ class ControllerKind(ABC):
         """Why a fast engine cannot run this controller inside its own loop; None when it can."""
         if self.cell is None:
             return f"a controller of kind {self.name!r} is called step by step"
-        return why_touched("controller", module, self.module)
+        twin = self.twin is not None and isinstance(module, self.twin)
+        return why_touched("controller", module, self.twin if twin else self.module)  # type: ignore[arg-type]
 
     def weights(self, module: nn.Module) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """W_ih, W_hh, b_ih and b_hh of a controller that can be fused."""
@@ -65,6 +67,6 @@ def kind_of(module: nn.Module) -> ControllerKind:
     """The kind that drives `module`: the most special one whose type it is, or the user's own."""
     for base in type(module).__mro__:
         for kind in KINDS.values():
-            if kind.module is base and base is not nn.Module:
+            if (kind.module is base or kind.twin is base) and base is not nn.Module:
                 return kind
     return KINDS["own"]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from sparsam.controllers.compilable import LSTMController
 from sparsam.controllers.kind import ControllerKind, register
 
 
@@ -25,7 +26,7 @@ class ControllerNorm(nn.Module):
         self.cell = nn.LayerNorm(hidden_size, **factory)
 
 
-class NormalisedLSTM(nn.LSTM):
+class NormalisedLSTM(LSTMController):
     """An LSTM of one layer whose products and cell are normalised. It is driven step by step."""
 
     def __init__(self, input_size: int, hidden_size: int, **factory: Any) -> None:
@@ -39,7 +40,7 @@ class NormalisedLSTM(nn.LSTM):
 
 
 def normalised_lstm_step(
-    controller: nn.LSTM, norm: ControllerNorm, x: Tensor, hidden: Tensor, cell: Tensor
+    controller: nn.RNNBase, norm: ControllerNorm, x: Tensor, hidden: Tensor, cell: Tensor
 ) -> tuple[Tensor, Tensor]:
     """i, f, g, o = LN(W_ih x_t) + b_ih + LN(W_hh h_{t-1}) + b_hh;   c_t as in `lstm_step`.
 

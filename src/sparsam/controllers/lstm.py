@@ -1,4 +1,4 @@
-"""The LSTM controller (section 3.3): `nn.LSTM`, one layer or several."""
+"""The LSTM controller (section 3.3): an `nn.LSTM`, one layer or several."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from sparsam.controllers.compilable import LSTMController
 from sparsam.controllers.kind import ControllerKind, register
 from sparsam.controllers.layers import carried_shape, layers_first, layers_last, why_not_plain
 
 
-def lstm_step(controller: nn.LSTM, x: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+def lstm_step(controller: nn.RNNBase, x: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     """h_t, c_t = LSTM(x_t, h_{t-1}, c_{t-1}) with the gates in the order of `nn.LSTM`.
 
     i, f, g, o = W_ih x_t + b_ih + W_hh h_{t-1} + b_hh
@@ -29,11 +30,12 @@ class LSTMKind(ControllerKind):
     """States carry `hidden` and `cell`."""
 
     name = "lstm"
-    module = nn.LSTM
+    module = LSTMController
+    twin = nn.LSTM
     cell = "lstm"
 
     def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
-        return nn.LSTM(input_size, hidden_size, num_layers, dropout=dropout, **factory)
+        return LSTMController(input_size, hidden_size, num_layers, dropout=dropout, **factory)
 
     def output_size(self, module: Any, hidden_size: int) -> int:
         return module.hidden_size

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from sparsam import checks
 from sparsam.controllers.untouched import why_touched
-from sparsam.engines import stepwise
+from sparsam.engines import ops, stepwise
 from sparsam.engines.cuda import engine as cuda
 from sparsam.engines.engine import ENGINES, Cell, Engine, Ran, register
 from sparsam.engines.native import engine as native
 from sparsam.engines.reference import engine as reference
 from sparsam.state import State
 
-__all__ = ["ENGINES", "Cell", "Engine", "Plan", "Ran", "convert", "cuda", "names", "native", "plan", "reference"]
+__all__ = ["ENGINES", "Cell", "Engine", "Plan", "Ran", "convert", "cuda", "names", "native", "ops", "plan", "reference"]
 __all__ += ["register", "run", "run_memory", "why_not", "why_touched"]
 
 MANY_WORDS = 16_384  # from here on "auto" says so when it has to take the dense reference
@@ -71,6 +71,11 @@ def plan(model: Any) -> Plan:
 
 
 def _planned(model: Any, engine: Engine, reason: str) -> Plan:
+    if torch.compiler.is_compiling() and not engine.compiles:
+        raise RuntimeError(
+            f"engine {engine.name!r} has no operators for torch.compile and torch.export; use engine='reference', or "
+            "call the model outside the compiled function"
+        )
     unfused = model.why_not_fused(engine) if engine.fuses else None
     return Plan(engine, bool(engine.fuses) and unfused is None, reason or unfused or "")
 

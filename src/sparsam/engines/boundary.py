@@ -61,6 +61,11 @@ class Call(ABC):
 
 def run(call: Call, inputs: Inputs) -> Outputs:
     """Run a call, as a node of the graph where anything asks for a gradient."""
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        raise RuntimeError(
+            f"the {call.engine} engine runs under no transform of torch.func (vmap, grad, jvp and the like); use "
+            "torch.autograd.grad for gradients and the batch dimension for vmap, or engine='reference'"
+        )
     if torch.is_grad_enabled() and any(value is not None and value.requires_grad for value in inputs):
         return Outputs(*Node.apply(call, *inputs))  # type: ignore[arg-type]
     return call.forward(inputs, False)

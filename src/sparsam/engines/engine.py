@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
+import torch
 from torch import Tensor
 
 from sparsam.memories.memory import Memory
@@ -40,11 +41,16 @@ class Engine(ABC):
     name: ClassVar[str]
     stores: ClassVar[str] = ""  # the engine whose memories it takes, where they are not its own
     rank: ClassVar[int] = 0  # "auto" asks the engine of the highest rank first
+    compiles: ClassVar[bool] = False  # whether torch.compile and torch.export can trace it
     fuses: ClassVar[tuple[str, ...]] = ()  # the cells that it runs inside its own loop
 
     @abstractmethod
     def why_not(self, memory: Memory, like: Tensor, asked: bool) -> str | None:
         """Why it cannot run this memory where `like` is; None when it can. `asked`: by name, not by "auto"."""
+
+    def holds(self, dtype: torch.dtype) -> torch.dtype:
+        """The type of the states of a model whose parameters are of type `dtype`."""
+        return dtype
 
     @abstractmethod
     def fresh(self, memory: Memory, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:

@@ -22,18 +22,27 @@ def run(
 ) -> tuple[Tensor, State, list[Access]]:
     """Step through x (T, B, I); elements past their length keep their state, and their [h, r] is 0."""
     joints, accesses = [], []
+    held = None if state.hidden is None else state.hidden.dtype
+    state = carried_in(state, x.dtype)
     for t, x_t in enumerate(x.unbind(0)):
         active = None if ends is None else t < ends
-        if active is not None and bool(active.all()):
+        if active is not None and not torch.compiler.is_compiling() and bool(active.all()):
             active = None
         hidden, carried = model.control(x_t, state)
         vector = model.interface(hidden)
         ran = engine.steps(model.memory, vector[None], state, None if active is None else active.long(), record)
         if active is not None:
             here = active.to(x.device)
-            held = {name: blended(here, value, getattr(state, name)) for name, value in carried.items()}
-            carried, hidden = held, torch.where(here[:, None], hidden, 0.0)
+            kept = {name: blended(here, value, getattr(state, name)) for name, value in carried.items()}
+            carried, hidden = kept, torch.where(here[:, None], hidden, 0.0)
         joints.append(torch.cat([hidden, ran.joint[0]], dim=-1))
         state = dataclasses.replace(state, **carried, **ran.fields)
         accesses += [access.later(t) for access in ran.accesses]
-    return torch.stack(joints), state, accesses
+    return torch.stack(joints), carried_in(state, held), accesses
+
+
+def carried_in(state: Any, dtype: torch.dtype | None) -> Any:
+    """The state with the controller's part in `dtype`: it runs in its parameters' type, states may hold more."""
+    found = {name: getattr(state, name) for name in ("hidden", "cell")}
+    other = {name: value.to(dtype) for name, value in found.items() if value is not None and value.dtype != dtype}
+    return dataclasses.replace(state, **other) if other else state

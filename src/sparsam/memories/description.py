@@ -5,10 +5,12 @@ It mirrors the native core's `Sizes` (csrc) field by field.
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparsam import checks
+from sparsam import checks, indexes
 from sparsam.engines.reference.addressing import SIMILARITIES
 from sparsam.indexes import Index, Linear
 from sparsam.memories.interface import Interface, sparse_interface
@@ -60,3 +62,30 @@ class SparseSizes:
         if self.k_links:
             shown |= {"k_links": self.k_links, "link_gradients": self.link_gradients, "allocation": self.allocation}
         return shown
+
+
+def as_text(sizes: SparseSizes) -> str | None:
+    """A description as a constant of a compiled or exported graph; None with an index that is not of `indexes`."""
+    fields = {entry.name: getattr(sizes, entry.name) for entry in dataclasses.fields(sizes)}
+    try:
+        return json.dumps({**fields, "index": index_parts(sizes.index)})
+    except KeyError:
+        return None
+
+
+def from_text(text: str) -> SparseSizes:
+    """The description that `as_text` wrote."""
+    fields = json.loads(text)
+    return SparseSizes(**{**fields, "index": index_from(fields["index"])})
+
+
+def index_parts(index: Index) -> list[Any]:
+    """The name of an index and its settings."""
+    name = {kind: name for name, kind in indexes.NAMES.items()}[type(index)]
+    settings = {entry.name: getattr(index, entry.name) for entry in dataclasses.fields(index)}
+    return [name, {n: index_parts(v) if isinstance(v, Index) else v for n, v in settings.items()}]
+
+
+def index_from(parts: list[Any]) -> Index:
+    name, settings = parts
+    return indexes.NAMES[name](**{n: index_from(v) if isinstance(v, list) else v for n, v in settings.items()})

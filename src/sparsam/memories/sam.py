@@ -13,7 +13,7 @@ from sparsam.engines.reference import free_usage, ring
 from sparsam.engines.reference.addressing import content_weights, gather_words, most_similar, weighted_sum
 from sparsam.engines.reference.masking import masked_words
 from sparsam.engines.reference.writing import sparse_write, write_weights
-from sparsam.memories.description import SparseSizes
+from sparsam.memories.description import SparseSizes, as_text
 from sparsam.memories.interface import Interface
 from sparsam.memories.memory import Memory, Step
 from sparsam.state import DenseMemory, State, dense_memory
@@ -38,7 +38,7 @@ class SAMMemory(Memory):
     state_class: ClassVar[type[State]] = SAMState
 
     def __init__(self, sizes: SparseSizes) -> None:
-        self.sizes = sizes
+        self.sizes, self.text = sizes, as_text(sizes)
         self.rows, self.width, self.heads = sizes.rows, sizes.width, sizes.heads
 
     @property

@@ -19,7 +19,7 @@ from sparsam.engines.native.core import missing
 from sparsam.engines.native.core import native as _native
 from sparsam.engines.native.index import core_settings
 from sparsam.engines.native.links import LinksFromDense, NativeLinks, link_parts
-from sparsam.engines.native.memory import DTYPES, Kind, NativeMemory, fresh_memory, from_dense
+from sparsam.engines.native.memory import DTYPES, HALF, Kind, NativeMemory, fresh_memory, from_dense
 from sparsam.engines.reference.engine import reference_fields
 from sparsam.memories.description import SparseSizes
 from sparsam.memories.memory import Memory
@@ -45,10 +45,11 @@ def core_sizes(sizes: SparseSizes) -> Any:
 
 
 class NativeEngine(Engine):
-    """SAM's and the SDNC's memory on the CPU in float32 or float64."""
+    """SAM's and the SDNC's memory on the CPU in float32 or float64; parameters may be of half precision."""
 
     name = "native"
     rank = 1
+    compiles = True
     fuses = ("lstm", "gru")
 
     def why_not(self, memory: Memory, like: Tensor, asked: bool) -> str | None:
@@ -61,23 +62,32 @@ class NativeEngine(Engine):
             return f"it has no {' and no '.join(options)}"
         if like.device.type != "cpu":
             return f"it runs on the CPU, the parameters are on {like.device}"
-        if like.dtype not in DTYPES:
-            return f"it runs in float32 or float64, the parameters are {like.dtype}"
+        if like.dtype not in (*DTYPES, *HALF):
+            return f"it runs in float16, bfloat16, float32 or float64, the parameters are {like.dtype}"
         return None
+
+    def holds(self, dtype: torch.dtype) -> torch.dtype:
+        return torch.float32 if dtype in HALF else dtype
 
     def fresh(self, memory: Any, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:
         sizes: SparseSizes = memory.sizes
         kind = Kind(sizes.rows, sizes.width, sizes.k_links, sizes.allocation, like.dtype)
-        fields = {**memory.no_read(batch, like), "memory": fresh_memory(batch, kind, initial)}
+        if torch.compiler.is_compiling():
+            from sparsam.engines import ops
+
+            held = ops.traced_fresh(kind, batch, initial, like)
+        else:
+            held = fresh_memory(batch, kind, initial)
+        fields = {**memory.no_read(batch, like), "memory": held}
         if sizes.k_links:
             fields["links"] = NativeLinks(batch)
         return fields
 
     def steps(self, memory: Any, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
-        return self._run(memory.sizes, None, vectors, state, ends, record)
+        return self._run(memory, None, vectors, state, ends, record)
 
     def sequence(self, memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
-        return self._run(memory.sizes, cell, x, state, ends, record)
+        return self._run(memory, cell, x, state, ends, record)
 
     def check(self, memory: Any, state: Any) -> None:
         super().check(memory, state)
@@ -86,9 +96,19 @@ class NativeEngine(Engine):
             raise ValueError("state: expected one of engine 'native'; convert it with state.to(engine='native')")
         state.memory.check(sizes.rows, sizes.width, sizes.k_links, sizes.allocation)
 
-    def _run(
-        self, sizes: SparseSizes, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool
-    ) -> Ran:
+    def _run(self, memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+        if x.dtype in HALF:
+            if cell is not None:
+                cell = Cell(cell.name, cell.hidden, singles(cell.weights), singles(cell.interface))
+            ran = self._run(memory, cell, x.float(), state, ends, record)
+            return ran._replace(joint=ran.joint.to(x.dtype))
+        if torch.compiler.is_compiling():
+            from sparsam.engines import ops
+
+            return ops.traced_run(memory, cell, x, state, ends, record)
+        sizes: SparseSizes = memory.sizes
+        if sizes.link_gradients and state.links.graph is None and state.memory.from_graph:
+            raise RuntimeError("state: expected state.detach() of a compiled call with link_gradients=True")
         call = NativeCall(sizes, cell, state, ends, record)
         links = state.links.graph if sizes.k_links else None
         weights: tuple[Any, ...] = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)
@@ -111,7 +131,8 @@ class NativeEngine(Engine):
         return Ran(out.joint, fields, call.accesses)
 
     def convert(self, state: State) -> State:
-        return converted_state(state, native_fields)
+        half = any(isinstance(value, Tensor) and value.dtype in HALF for _, value in state.values())
+        return converted_state(state.to(torch.float32) if half else state, native_fields)
 
 
 def native_fields(state: Any) -> dict[str, Any]:
@@ -119,6 +140,7 @@ def native_fields(state: Any) -> dict[str, Any]:
     if getattr(state, "memory", None) is None or isinstance(state.memory, Tensor):
         raise ValueError(f"engine: expected 'reference' for a {type(state).__name__}, got 'native', which has none")
     if isinstance(state.memory, NativeMemory):
+        state.memory.named()  # so that a compiled call can take it
         return {}
     plain = {"memory": state.memory, "links": getattr(state, "links", None), **reference_fields(state)}
     links = plain["links"]
@@ -130,6 +152,11 @@ def native_fields(state: Any) -> dict[str, Any]:
     if links.predecessors.requires_grad:
         graph = LinksFromDense.apply(links.predecessors, links.successors, links.precedence)
     return {"memory": from_dense(plain["memory"], links.k_links, parts), "links": NativeLinks(len(parts), graph)}
+
+
+def singles(parameters: tuple[Tensor, ...]) -> Any:
+    """Parameters in float32."""
+    return tuple(parameter.float() for parameter in parameters)
 
 
 def array(tensor: Tensor | None) -> Any:

@@ -31,6 +31,13 @@ def parts(gradient: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
     return gradient._indices().contiguous(), gradient._values().contiguous()
 
 
+def of_elements(gradient: Tensor, mask: Tensor) -> Tensor:
+    """What a sparse gradient says of those batch elements where `mask` (B,) holds."""
+    gradient = gradient.coalesce()
+    keep = mask[gradient.indices()[0]]
+    return sparse_rows(gradient.indices()[:, keep], gradient.values()[keep], tuple(gradient.shape))
+
+
 class Begin(torch.autograd.Function):
     """From a user's initial memory (N, W) or (B, N, W) to the stand-in; a leaf gets a sparse gradient."""
 
@@ -103,13 +110,8 @@ class Choose(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         (mask,) = ctx.saved_tensors
-        gradient = gradient.coalesce()
-        chosen = mask[gradient.indices()[0]]
-        halves = [
-            sparse_rows(gradient.indices()[:, keep], gradient.values()[keep], tuple(gradient.shape)) if needed else None
-            for keep, needed in ((chosen, ctx.needs_input_grad[1]), (~chosen, ctx.needs_input_grad[2]))
-        ]
-        return None, *halves, None
+        sides = ((mask, ctx.needs_input_grad[1]), (~mask, ctx.needs_input_grad[2]))
+        return None, *(of_elements(gradient, side) if needed else None for side, needed in sides), None
 
 
 class Select(torch.autograd.Function):

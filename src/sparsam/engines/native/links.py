@@ -24,6 +24,7 @@ class NativeLinks:
     """
 
     engine = "native"
+    leaf: Any = None  # (B, 0), the batch as `sparsam.pytrees` shows it
 
     def __init__(self, batch: int, graph: Tensor | None = None) -> None:
         self.batch, self.graph = batch, graph

@@ -14,11 +14,13 @@ import torch
 from torch import Tensor
 
 from sparsam.engines.native import graph as graphs
+from sparsam.engines.native import names
 from sparsam.engines.native.core import native as _native
 from sparsam.engines.native.index import initial_words
 from sparsam.state import DenseMemory
 
 DTYPES = (torch.float32, torch.float64)
+HALF = (torch.bfloat16, torch.float16)  # of parameters; the engine computes and holds float32 for them
 
 
 class Kind(NamedTuple):
@@ -47,16 +49,64 @@ class NativeMemory:
 
     A version holds words and ring, and the links too where the model has them; with `allocation` "free" it holds
     usage, and the ring is left alone. `origins` are the starting memories as the core keeps them, None for blank.
+
+    Compiled and exported graphs know a memory by its `name` (`names.py`); what they return has nothing else.
     """
 
     engine = "native"
 
-    def __init__(self, kind: Kind, versions: list[Any], origins: list[Any], graph: Tensor | None = None) -> None:
-        self.kind, self.versions, self.origins, self.graph = kind, versions, origins, graph
+    def __init__(
+        self,
+        kind: Kind,
+        versions: list[Any] | None,
+        origins: list[Any] | None,
+        graph: Tensor | None = None,
+        name: Tensor | None = None,
+    ) -> None:
+        self.kind, self._versions, self._origins, self._graph = kind, versions, origins, graph
+        self.name, self._by_name = name, versions is None
+        if name is None and names.TABLE.in_use:
+            self.named()
+
+    @property
+    def versions(self) -> list[Any]:
+        if self._versions is None:
+            self._versions, self._origins = names.named_memory(self.name)  # type: ignore[arg-type]
+        return self._versions
+
+    @property
+    def origins(self) -> list[Any]:
+        return self.versions and self._origins  # type: ignore[return-value]
+
+    @property
+    def from_graph(self) -> bool:
+        """Whether its gradient goes into a compiled graph that put it out."""
+        return self._by_name and self.name is not None and self.name.requires_grad
+
+    @property
+    def graph(self) -> Tensor | None:
+        """What stands for the memory in the graph of eager calls; None where it is a constant."""
+        if self._graph is None and self.from_graph:
+            with torch.enable_grad():  # it is kept, for calls with gradients too
+                self._graph = names.FromName.apply(self.name, torch.empty((), dtype=self.kind.dtype), self.shape)
+        return self._graph
+
+    @graph.setter
+    def graph(self, graph: Tensor | None) -> None:
+        self._graph, self.name = graph, None
+        if names.TABLE.in_use:
+            self.named()
+
+    def named(self) -> Tensor:
+        """The memory's name, made now where it has none."""
+        if self.name is None:
+            self.name = names.memory_name(self._versions, self._origins, self._graph)  # type: ignore[arg-type]
+        return self.name
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        return len(self.versions), self.kind.rows, self.kind.width
+        batch = len(self._versions) if self.name is None else self.name.shape[0]  # type: ignore[arg-type]
+        return batch, self.kind.rows, self.kind.width
 
     def __getattr__(self, name: str) -> Any:
         """Sizes, type and allocation are those of the kind."""
@@ -95,13 +145,18 @@ class NativeMemory:
         return NativeMemory(self.kind, versions, self.origins, graph)
 
     def detach(self) -> NativeMemory:
-        return self.advanced(self.versions, None)
+        name = None if self.name is None else self.name.detach()
+        return NativeMemory(self.kind, self._versions, self._origins, None, name)
 
     def clone(self) -> NativeMemory:
         return self.advanced([None if v is None else v.copied() for v in self.versions], self.graph)
 
     def blend(self, mask: Tensor, other: NativeMemory) -> NativeMemory:
         """Per batch element, the other memory where `mask` holds."""
+        if torch.compiler.is_compiling():
+            from sparsam.engines import ops
+
+            return ops.traced_choice(mask, other, self)
         taken = mask.tolist()
         versions = [theirs if take else ours for take, ours, theirs in zip(taken, self.versions, other.versions)]
         origins = [theirs if take else ours for take, ours, theirs in zip(taken, self.origins, other.origins)]

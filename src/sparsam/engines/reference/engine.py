@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -19,6 +20,7 @@ class ReferenceEngine(Engine):
     """`memory.step` in a loop over time."""
 
     name = "reference"
+    compiles = True
 
     def why_not(self, memory: Memory, like: Tensor, asked: bool) -> str | None:
         """It runs everything whose index is exact."""
@@ -32,14 +34,19 @@ class ReferenceEngine(Engine):
 
     def steps(self, memory: Memory, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         """Elements past their length keep their state and read 0."""
-        reads, accesses = [], list[Access]()
+        reads: list[Tensor] = []
+        accesses: list[Access] = []
         fields: dict[str, Any] = {}
         ends = None if ends is None else ends.to(vectors.device)
+        kind = vectors.device.type
+        cast = torch.is_autocast_enabled(kind)
+        vectors = vectors.to(state.read.dtype) if cast else vectors
         for t, vector in enumerate(vectors.unbind(0)):
-            read, fields, accessed = memory.step(vector, state)
+            with torch.autocast(kind, enabled=False) if cast else contextlib.nullcontext():
+                read, fields, accessed = memory.step(vector, state)
             read = read.flatten(1)
             active = None if ends is None else t < ends
-            if active is not None and not bool(active.all()):
+            if active is not None and (torch.compiler.is_compiling() or not bool(active.all())):
                 read = torch.where(active[:, None], read, 0.0)
                 fields = {name: blended(active, value, getattr(state, name)) for name, value in fields.items()}
             state = dataclasses.replace(state, **fields)
@@ -51,6 +58,8 @@ class ReferenceEngine(Engine):
     def check(self, memory: Memory, state: Any) -> None:
         super().check(memory, state)
         rows = getattr(state, "read_rows", None)
+        if torch.compiler.is_compiling():  # a graph cannot look at numbers
+            return
         if rows is not None and rows.device.type == "cpu":  # elsewhere looking at them would wait for the device
             least, most = (int(bound) for bound in rows.aminmax())
             if least < -1 or most >= memory.rows:

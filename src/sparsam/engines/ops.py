@@ -1,0 +1,333 @@
+"""The native engine as operators of PyTorch, for `torch.compile` and `torch.export` (docs/compile.md).
+
+    sparsam::sequence            a whole sequence: controller (lstm, gru or none) and memory
+    sparsam::sequence_backward   its gradients
+    sparsam::blank, ::begin      a fresh memory: blank, or with a user's words; ::begin_backward
+    sparsam::choose              per batch element one of two memories; ::choose_backward
+
+Memories go in and out by name (`sparsam.engines.native.names`). Every operator is a function of its arguments: a
+memory is a value, so nothing is mutated, and running one twice gives the same numbers. Eager calls do not come here.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sparsam.engines.boundary import Inputs, Outputs
+from sparsam.engines.engine import Cell, Ran
+from sparsam.engines.native import graph as graphs
+from sparsam.engines.native import names
+from sparsam.engines.native.engine import NativeCall
+from sparsam.engines.native.links import NativeLinks
+from sparsam.engines.native.memory import Kind, NativeMemory, fresh_memory
+from sparsam.memories.description import SparseSizes, from_text
+
+PARAMETERS = "Tensor? w_ih, Tensor? w_hh, Tensor? b_ih, Tensor? b_hh, Tensor? w_interface, Tensor? b_interface"
+CARRIED = "Tensor? hidden, Tensor? cell, Tensor read, Tensor read_weights, Tensor memory, Tensor read_rows"
+INPUTS = f"Tensor x, {PARAMETERS}, {CARRIED}, Tensor? ends, str sizes, str controller, int hidden_size"
+FLOATS = 11  # x, six parameters, hidden, cell, read and read_weights
+STEPS = ("joint", "hidden", "cell", "read", "read_weights", "memory")  # what is differentiated of the outputs
+
+
+@functools.lru_cache(maxsize=256)
+def sizes_of(text: str) -> SparseSizes:
+    return from_text(text)
+
+
+@functools.lru_cache(maxsize=256)
+def kind_of(text: str) -> Kind:
+    rows, width, k_links, allocation, dtype = json.loads(text)
+    return Kind(rows, width, k_links, allocation, getattr(torch, dtype))
+
+
+def kind_text(kind: Kind) -> str:
+    """A kind as an operator takes it: no quotes or spaces that a graph would have to escape."""
+    name = "float32" if kind.dtype == torch.float32 else "float64"
+    return f'[{kind.rows},{kind.width},{kind.k_links},"{kind.allocation}","{name}"]'
+
+
+def none_or(value: Tensor | None, like: Tensor) -> Tensor:
+    """An operator returns tensors alone; what is not there is an empty one."""
+    return like.new_empty(0) if value is None else value
+
+
+def call_of(
+    memory: Tensor,
+    read_rows: Tensor,
+    ends: Tensor | None,
+    sizes: str,
+    controller: str,
+    hidden_size: int,
+    dtype: torch.dtype,
+) -> NativeCall:
+    """A call of the core from where `memory` stands."""
+    found = sizes_of(sizes)
+    kind = Kind(found.rows, found.width, found.k_links, found.allocation, dtype)
+    held = SimpleNamespace(read_rows=read_rows, memory=NativeMemory(kind, None, None, name=memory.detach()))
+    cell = Cell(controller, hidden_size, (), ()) if controller != "none" else None  # type: ignore[arg-type]
+    return NativeCall(found, cell, held, ends, False)
+
+
+def inputs_of(floats: tuple[Any, ...]) -> Inputs:
+    return Inputs._make((*floats, None, None))
+
+
+@torch.library.custom_op(
+    "sparsam::sequence",
+    mutates_args=(),
+    schema=f"({INPUTS}, bool record) -> (Tensor joint, Tensor hidden, Tensor cell, Tensor read, Tensor read_weights, "
+    "Tensor memory, Tensor rows, Tensor tape)",
+)
+def sequence(*arguments: Any) -> tuple[Tensor, ...]:
+    """x (T, B, I) through controller and memory; `record` leaves a tape, without which backward runs it again."""
+    *floats, memory, read_rows, ends, sizes, controller, hidden_size, record = arguments
+    x = floats[0]
+    call = call_of(memory, read_rows, ends, sizes, controller, hidden_size, x.dtype)
+    out = call.forward(inputs_of(tuple(floats)), record)
+    _, origins = names.named_memory(memory)
+    after = names.memory_name(call.after, origins, None)
+    tape = names.TABLE.name(call, 1, 0.0) if record else torch.zeros(1, 2, dtype=torch.float64)
+    return out.joint, none_or(out.hidden, x), none_or(out.cell, x), out.read, out.read_weights, after, call.rows, tape  # type: ignore[return-value]
+
+
+@sequence.register_fake
+def _(*arguments: Any) -> tuple[Tensor, ...]:
+    x, hidden, cell = arguments[0], arguments[7], arguments[8]
+    *_, memory, _, _, sizes, controller, hidden_size, _ = arguments
+    names.TABLE.in_use = True
+    found = sizes_of(sizes)
+    steps, batch = x.shape[:2]
+    reads = (batch, found.heads, found.k)
+    return (
+        x.new_empty(steps, batch, (0 if controller == "none" else hidden_size) + found.read_size),
+        x.new_empty(0) if hidden is None else x.new_empty(hidden.shape),
+        x.new_empty(0) if cell is None else x.new_empty(cell.shape),
+        x.new_empty(batch, found.heads, found.width),
+        x.new_empty(reads),
+        torch.empty_like(memory),
+        x.new_empty(reads, dtype=torch.int64),
+        x.new_empty(1, 2, dtype=torch.float64),
+    )
+
+
+@torch.library.custom_op(
+    "sparsam::sequence_backward",
+    mutates_args=(),
+    schema=f"({INPUTS}, Tensor tape, Tensor? d_joint, Tensor? d_hidden, Tensor? d_cell, Tensor? d_read, "
+    "Tensor? d_read_weights, Tensor? d_memory, bool needs_x, bool needs_memory) -> Tensor[]",
+)
+def sequence_backward(*arguments: Any) -> list[Tensor]:
+    """The gradients of the floating-point inputs, in their order, those of the parameters and the memory too."""
+    floats, (memory, read_rows, ends, sizes, controller, hidden_size, tape) = arguments[:FLOATS], arguments[FLOATS:-8]
+    *given, d_memory, needs_x, needs_memory = arguments[-8:]
+    x, inputs = floats[0], inputs_of(floats)
+    call = names.TABLE.find(tape)
+    if not isinstance(call, NativeCall):
+        call = call_of(memory, read_rows, ends, sizes, controller, hidden_size, x.dtype)
+    if call.tape is None:
+        call.forward(inputs, True)
+    after = names.named_gradients(d_memory)
+    nothing: Any = (None,) * 10
+    links = needs_memory and call.sizes.link_gradients
+    needed: Any = Inputs._make((needs_x, *nothing, needs_memory, links))
+    found = call.backward(inputs, Outputs._make((*given, after.memory, after.links)), needed)
+    result = [none_or(value, x) for value in found[:FLOATS]]
+    if needs_memory:
+        result.append(names.gradient_name(found.memory, found.links, x.shape[1]))
+    return result
+
+
+@sequence_backward.register_fake
+def _(*arguments: Any) -> list[Tensor]:
+    floats, memory = arguments[:FLOATS], arguments[FLOATS]
+    needs_x, needs_memory = arguments[-2:]
+    x = floats[0]
+    found = [x.new_empty(0) if v is None else x.new_empty(v.shape) for v in floats]
+    if not needs_x:
+        found[0] = x.new_empty(0)
+    return [*found, torch.empty_like(memory)] if needs_memory else found
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    *tensors, sizes, controller, hidden_size, _ = inputs
+    ctx.settings = (sizes, controller, hidden_size)
+    ctx.save_for_backward(*tensors, output[-1])
+    ctx.set_materialize_grads(False)
+
+
+def _differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
+    *tensors, tape = ctx.saved_tensors
+    needs = ctx.needs_input_grad
+    hidden, cell = tensors[7], tensors[8]
+    given = [None if g is None else g.contiguous() for g in gradients[: len(STEPS)]]
+    given[1] = None if hidden is None else given[1]
+    given[2] = None if cell is None else given[2]
+    found = torch.ops.sparsam.sequence_backward(*tensors, *ctx.settings, tape, *given, needs[0], needs[FLOATS])
+    wanted = [g if need and v is not None else None for g, need, v in zip(found, needs, tensors[:FLOATS])]
+    wanted.append(found[FLOATS] if needs[FLOATS] else None)
+    return (*wanted, *(None,) * (len(needs) - len(wanted)))
+
+
+sequence.register_autograd(_differentiate, setup_context=_keep)
+
+
+@torch.library.custom_op("sparsam::blank", mutates_args=(), schema="(SymInt batch, str kind, Tensor like) -> Tensor")
+def blank(batch: int, kind: str, like: Tensor) -> Tensor:
+    """The name of a fresh memory without words."""
+    return fresh_memory(batch, kind_of(kind), None).named()
+
+
+@blank.register_fake
+def _(batch: int, kind: str, like: Tensor) -> Tensor:
+    return like.new_empty(batch, 2, dtype=torch.float64)
+
+
+@torch.library.custom_op("sparsam::begin", mutates_args=(), schema="(Tensor words, SymInt batch, str kind) -> Tensor")
+def begin(words: Tensor, batch: int, kind: str) -> Tensor:
+    """The name of a fresh memory with a user's words, (N, W) or (B, N, W)."""
+    if not bool(torch.isfinite(words).all()):
+        raise ValueError("initial_memory: expected finite numbers, got NaN or infinity")
+    return fresh_memory(batch, kind_of(kind), words.detach()).named()
+
+
+@begin.register_fake
+def _(words: Tensor, batch: int, kind: str) -> Tensor:
+    return words.new_empty(batch, 2, dtype=torch.float64)
+
+
+@torch.library.custom_op("sparsam::begin_backward", mutates_args=(), schema="(Tensor d_memory, Tensor words) -> Tensor")
+def begin_backward(d_memory: Tensor, words: Tensor) -> Tensor:
+    """The gradient of a user's words, dense: a graph knows no sparse ones."""
+    found = names.named_gradients(d_memory).memory
+    if found is None:
+        return torch.zeros_like(words)
+    found = found.coalesce()
+    at = found.indices()[1:] if words.dim() == 2 else found.indices()
+    return graphs.sparse_rows(at, found.values(), tuple(words.shape)).to_dense().to(words.dtype)
+
+
+@begin_backward.register_fake
+def _(d_memory: Tensor, words: Tensor) -> Tensor:
+    return torch.empty_like(words)
+
+
+def _keep_words(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(inputs[0])
+
+
+begin.register_autograd(
+    lambda ctx, gradient: (torch.ops.sparsam.begin_backward(gradient, ctx.saved_tensors[0]), None, None),
+    setup_context=_keep_words,
+)
+
+
+@torch.library.custom_op(
+    "sparsam::choose", mutates_args=(), schema="(Tensor mask, Tensor where_true, Tensor where_false) -> Tensor"
+)
+def choose(mask: Tensor, where_true: Tensor, where_false: Tensor) -> Tensor:
+    """The name of the memories of `where_true` where `mask` (B,) holds, and of `where_false` elsewhere."""
+    pairs = zip(names.named_memory(where_true), names.named_memory(where_false))
+    versions, origins = ([a if take else b for take, a, b in zip(mask.tolist(), *pair)] for pair in pairs)
+    return names.memory_name(versions, origins, None)
+
+
+@choose.register_fake
+def _(mask: Tensor, where_true: Tensor, where_false: Tensor) -> Tensor:
+    return torch.empty_like(where_false)
+
+
+@torch.library.custom_op(
+    "sparsam::choose_backward", mutates_args=(), schema="(Tensor mask, Tensor gradient) -> (Tensor, Tensor)"
+)
+def choose_backward(mask: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradient of each element goes to the memory that it came from."""
+    found = names.named_gradients(gradient)
+    halves = []
+    for side in (mask, ~mask):
+        memory, links = (None if g is None else graphs.of_elements(g, side) for g in (found.memory, found.links))
+        halves.append(names.gradient_name(memory, links, len(mask)))
+    return halves[0], halves[1]
+
+
+@choose_backward.register_fake
+def _(mask: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(gradient), torch.empty_like(gradient)
+
+
+def _keep_mask(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(inputs[0])
+
+
+choose.register_autograd(
+    lambda ctx, gradient: (None, *torch.ops.sparsam.choose_backward(ctx.saved_tensors[0], gradient)),
+    setup_context=_keep_mask,
+)
+
+
+def traced_name(memory: NativeMemory, like: Tensor) -> Tensor:
+    """The name of a state's memory, while a graph is traced."""
+    if memory.name is not None:
+        return memory.name
+    versions, origins = memory._versions, memory._origins
+    if memory._graph is None and all(v is None for v in versions) and all(o is None for o in origins):  # type: ignore[union-attr]
+        return torch.ops.sparsam.blank(len(versions), kind_text(memory.kind), like.detach())  # type: ignore[arg-type]
+    raise RuntimeError(
+        "state: expected one that a compiled call can take, got one of eager calls before the first compiled one; "
+        "pass state.to(engine='native')"
+    )
+
+
+def traced_fresh(kind: Kind, batch: int, initial: Tensor | None, like: Tensor) -> NativeMemory:
+    """A fresh memory, while a graph is traced."""
+    text = kind_text(kind)
+    if initial is None:
+        name = torch.ops.sparsam.blank(batch, text, like.detach())
+    else:
+        name = torch.ops.sparsam.begin(initial, batch, text)
+    return NativeMemory(kind, None, None, None, name)
+
+
+def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+    """A run of the native engine as a node of the graph that is traced."""
+    sizes: SparseSizes = memory.sizes
+    if record:
+        raise RuntimeError("trace: expected a call outside torch.compile and torch.export, which record no accesses")
+    if memory.text is None:
+        raise RuntimeError(f"index: expected one of sparsam.indexes in a compiled call, got {sizes.index!r}")
+    if sizes.k_links and state.links.graph is not None:
+        raise RuntimeError("state: expected state.detach() of an eager call with link_gradients=True")
+    name = traced_name(state.memory, x)
+    parameters = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)
+    carried = (None, None) if cell is None else (state.hidden, state.cell)
+    floats = (x, *parameters, *carried, state.read, state.read_weights)
+    differentiable = any(value is not None and value.requires_grad for value in (*floats, name))
+    recorded = torch.is_grad_enabled() and differentiable and not torch.compiler.is_exporting()
+    controller, hidden_size = ("none", 0) if cell is None else (cell.name, cell.hidden)
+    joint, hidden, inner, read, weights, after, rows, _ = torch.ops.sparsam.sequence(
+        *floats, name, state.read_rows, ends, memory.text, controller, hidden_size, recorded
+    )
+    fields: dict[str, Any] = {
+        "read": read,
+        "read_rows": rows,
+        "read_weights": weights,
+        "memory": NativeMemory(state.memory.kind, None, None, None, after),
+    }
+    if cell is not None:
+        fields["hidden"] = hidden
+        if state.cell is not None:
+            fields["cell"] = inner
+    if sizes.k_links:
+        fields["links"] = NativeLinks(x.shape[1])
+    return Ran(joint, fields, [])
+
+
+def traced_choice(mask: Tensor, where_true: NativeMemory, where_false: NativeMemory) -> NativeMemory:
+    """Per batch element one of two memories, while a graph is traced."""
+    both = (traced_name(memory, mask) for memory in (where_true, where_false))
+    return NativeMemory(where_false.kind, None, None, None, torch.ops.sparsam.choose(mask, *both))
