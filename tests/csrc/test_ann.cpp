@@ -38,8 +38,7 @@ std::string message_of(const Call& call) {
 struct Words : WordSource {
   Words(int32_t rows, int32_t width) : width(width), values(static_cast<size_t>(rows) * static_cast<size_t>(width)) {}
   float* at(int32_t row) { return values.data() + static_cast<size_t>(row) * static_cast<size_t>(width); }
-  const float* address(int32_t row) const override { return const_cast<Words*>(this)->at(row); }
-  void fetch(int32_t row, float* out) const override { std::copy_n(address(row), width, out); }
+  void fetch(int32_t row, float* out) const override { std::copy_n(const_cast<Words*>(this)->at(row), width, out); }
 
   int32_t width;
   std::vector<float> values;

@@ -17,13 +17,18 @@ from sparsam import _native as native
 
 T, B, INPUTS, H = 3, 2, 4, 5
 BIG = (-(2**70), -(2**63), -(2**31) - 1, -1, 0, 2**31 - 1, 2**31, 2**40, 2**62, 2**63, 2**70)
-JUNK = (None, "x", b"x", 1.5, float("nan"), float("inf"), [], {}, (), object(), True, 7, [1, 2], np.zeros(0), np.float32(1))
+JUNK = (None, "x", b"x", 1.5, float("nan"), float("inf"), [], {}, ())
+JUNK += (object(), True, 7, [1, 2], np.zeros(0), np.float32(1))
+DTYPES = (np.float16, np.float32, np.float64, np.int8, np.int32, np.int64, bool, object, "U3")
+OUT_OF_RANGE = (-(2**62), -(2**31), -2, 8, 9, 17, 2**31, 2**40, 2**62)
 
 
 def sizes(rng: random.Random, links: bool, free: bool = False) -> Any:
     settings = rng.choice([None, None, native.IndexSettings("lsh", {}), native.IndexSettings("kdtree", {})])
     k_links = 3 if links else 0
-    return native.Sizes(8, 3, 2, 2, native.Similarity.cosine, 0.005, k_links, links and rng.random() < 0.5, free, settings)
+    return native.Sizes(
+        8, 3, 2, 2, native.Similarity.cosine, 0.005, k_links, links and rng.random() < 0.5, free, settings
+    )
 
 
 def spoiled_array(rng: random.Random, good: Any) -> Any:
@@ -32,7 +37,7 @@ def spoiled_array(rng: random.Random, good: Any) -> Any:
     if not isinstance(good, np.ndarray) or choice == 0:
         return rng.choice(JUNK)
     if choice == 1:
-        return good.astype(rng.choice([np.float16, np.float32, np.float64, np.int8, np.int32, np.int64, bool, object, "U3"]))
+        return good.astype(rng.choice(DTYPES))
     if choice == 2:
         return good.astype(good.dtype.newbyteorder())
     if choice == 3:
@@ -60,7 +65,7 @@ def spoiled_numbers(rng: random.Random, good: np.ndarray) -> np.ndarray:
     bad = good.copy()
     if bad.size:
         for _ in range(rng.randrange(1, 4)):
-            bad.reshape(-1)[rng.randrange(bad.size)] = rng.choice([-(2**62), -(2**31), -2, 8, 9, 17, 2**31, 2**40, 2**62])
+            bad.reshape(-1)[rng.randrange(bad.size)] = rng.choice(OUT_OF_RANGE)
     return bad
 
 
@@ -152,7 +157,9 @@ def fuzz_backward(rng: random.Random) -> Callable[[], Any]:
         if name == "record":
             other = "64" if suffix == "32" else "32"
             theirs = forward_arguments(rng, cell, s, other)
-            unrecorded = getattr(native, f"forward{suffix}")(**forward_arguments(rng, cell, s, suffix) | {"record": False})
+            unrecorded = getattr(native, f"forward{suffix}")(
+                **forward_arguments(rng, cell, s, suffix) | {"record": False}
+            )
             arguments[name] = rng.choice([None, 3, unrecorded, getattr(native, f"forward{other}")(**theirs)])
         else:
             arguments[name] = spoiled(rng, arguments[name])

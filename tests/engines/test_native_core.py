@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from dataclasses import dataclass, replace
 from typing import Any
@@ -245,9 +246,7 @@ def state_of(record: Any) -> dict[str, Any]:
 
 def gradients(case: Case, record: Any, d_joint: Any, **more: Any) -> Any:
     arguments = dict.fromkeys(D_NAMES) | {"d_joint": d_joint} | more
-    return native.backward64(
-        record, case.x.detach().numpy(), **case.numpy(), **arguments, needs_x=True, threads=1
-    )
+    return native.backward64(record, case.x.detach().numpy(), **case.numpy(), **arguments, needs_x=True, threads=1)
 
 
 @pytest.mark.parametrize("name", ["sam", "sdnc", "free"])
@@ -390,10 +389,8 @@ def test_a_bad_input_with_an_index(kind):
     spoiled = replace(case, x=case.x.detach().clone())
     spoiled.x[4, 0] = np.nan
     for record in (False, True):
-        try:
+        with contextlib.suppress(ValueError):
             run_core(spoiled, state_of(first), first.after, slice(3, 6), index=index, record=record)
-        except ValueError:
-            pass
         again = run_core(case, state_of(first), first.after, slice(3, 6), index=index)
         assert np.array_equal(again.joint, expected.joint)
 

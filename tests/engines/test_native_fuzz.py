@@ -76,7 +76,16 @@ def test_the_error_names_the_argument(name, value):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("rows", 0), ("rows", 2**31), ("width", 0), ("heads", 9), ("heads", 0), ("k", 9), ("k_links", -1), ("delta", -1.0)],
+    [
+        ("rows", 0),
+        ("rows", 2**31),
+        ("width", 0),
+        ("heads", 9),
+        ("heads", 0),
+        ("k", 9),
+        ("k_links", -1),
+        ("delta", -1.0),
+    ],
 )
 def test_sizes_name_what_is_wrong(name, value):
     good = {"rows": 8, "width": 3, "heads": 2, "k": 2, "similarity": native.Similarity.dot, "delta": 0.1}
