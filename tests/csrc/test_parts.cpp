@@ -67,7 +67,7 @@ void refuses_damage() {
   refuses("recency", [](auto& s) { s.recency[0] = 7; });
   refuses("link_ids", [](auto& s) { s.link_ids[0] = 21; });
   refuses("link_ids", [](auto& s) { s.link_ids[0] = 0; });   // of a row that was not written
-  refuses("link_ids", [](auto& s) { s.link_ids[0] = 15; });  // twice
+  refuses("link_ids", [](auto& s) { s.link_ids[0] = 20; });  // twice
   refuses("link_columns", [](auto& s) { s.link_columns[0] = 2; });  // to itself
   refuses("link_columns", [](auto& s) { s.link_columns[4] = 2; });  // twice
   refuses("link_columns", [](auto& s) { s.link_columns[4] = 3; });  // to a row that was not written
