@@ -431,3 +431,11 @@ def test_a_replaced_field_is_checked(model):
         model(inputs(), dataclasses.replace(state, read_rows=state.read_rows.to(torch.int32)))
     with pytest.raises(ValueError, match="state"):
         model(inputs(), dataclasses.replace(state, read_weights=state.read_weights[:, :1]))
+
+
+def test_the_index_that_answered_can_be_asked_for():
+    x = torch.randn(12, 2, 3, generator=torch.Generator().manual_seed(0))
+    for index, expected in (("linear", "linear"), ("lsh", "lsh"), (sparsam.Auto(exact_until=5), "scan")):
+        model = model_of(index=index, memory_size=60, dtype=torch.float32)
+        assert model(x)[1].index_used == (expected, expected)
+    assert model_of(engine="reference")(inputs())[1].index_used == ("linear",) * 3

@@ -186,6 +186,13 @@ class State:
             return memory.changed_rows(b)
         return changed_rows(memory[b], self.origin.memory[b])  # type: ignore[attr-defined]
 
+    @property
+    def index_used(self) -> tuple[str, ...]:
+        """What found the words of each batch element in the last call: "linear" (exact), "scan", "kdtree" or "lsh"."""
+        memory = getattr(self, "memory", None)
+        found = getattr(memory, "index_used", None)
+        return ("linear",) * self.batch_size if found is None else found
+
     def __repr__(self) -> str:
         """One line: the fields and what they are, not their numbers."""
         return f"{type(self).__name__}({', '.join(f'{name}: {described(value)}' for name, value in self.values())})"

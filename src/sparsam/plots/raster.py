@@ -71,7 +71,7 @@ def plot_run_raster(run: str | Path, out: str | Path, size: int | None = None, s
     from sparsam.training.saved import load_model
 
     model, task, config = load_model(run)
-    if not hasattr(model, "trace"):
+    if getattr(model, "memory", None) is None:
         raise ValueError(f"{config.model.name!r} has no external memory to show")
     generator = torch.Generator().manual_seed(seed)
     if size is None or not hasattr(task, "sample_size"):

@@ -178,6 +178,11 @@ class NativeMemory:
         versions = [version for store in stores for version in store.versions]
         return cls(stores[0].kind, versions, [origin for store in stores for origin in store.origins], graph)
 
+    @property
+    def index_used(self) -> tuple[str, ...]:
+        """What answered the last search of each batch element."""
+        return tuple("linear" if version is None else version.index_used for version in self.versions)
+
     def changed_rows(self, b: int) -> tuple[Tensor, Tensor]:
         """Rows (ascending) and words of element b that differ from the initial memory."""
         rows, words = self._written(b)

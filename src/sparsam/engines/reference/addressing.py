@@ -43,13 +43,6 @@ def content_weights(kind: str, query: Tensor, strength: Tensor, words: Tensor) -
     return torch.softmax(strength[..., None] * similarity(kind, query, words), dim=-1)
 
 
-def sparse_read(kind: str, query: Tensor, strength: Tensor, words: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """eq. sparse_read_forward: r = sum_i w(s_i) M(s_i); returns the weights (B, R, K) and the words read (B, R, W)."""
-    chosen = gather_words(words, rows)
-    weights = content_weights(kind, query, strength, chosen)
-    return weights, weighted_sum(weights, chosen)
-
-
 def weighted_sum(weights: Tensor, chosen: Tensor) -> Tensor:
-    """r = sum_i w(s_i) M(s_i), (B, R, W) for weights (B, R, K) of words (B, R, K, W)."""
+    """eq. sparse_read_forward: r = sum_i w(s_i) M(s_i), (B, R, W) for weights (B, R, K) of words (B, R, K, W)."""
     return (weights[..., None] * chosen).sum(dim=-2)
