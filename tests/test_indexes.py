@@ -67,6 +67,6 @@ def test_the_reference_has_exact_search_only(index):
 
 
 def test_no_engine_is_an_error_with_all_reasons():
-    model = sparsam.SAM(**SIZES, index="lsh").half()
-    with pytest.raises(RuntimeError, match=r"no engine.*native: .*float16.*reference: .*exact search"):
-        model(torch.zeros(1, 1, 2, dtype=torch.float16))
+    model = sparsam.SAM(**SIZES, index="lsh", masked=True)
+    with pytest.raises(RuntimeError, match=r"no engine.*native: .*masked=True.*reference: .*exact search"):
+        model(torch.zeros(1, 1, 2))
