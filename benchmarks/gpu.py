@@ -19,7 +19,7 @@ from benchmarks.timing import take_turns
 from sparsam.engines.cuda import program
 from sparsam.engines.cuda.layout import layout_of
 from sparsam.engines.cuda.memory import fresh_memory
-from sparsam.engines.cuda.sizes import Sizes
+from sparsam.memories.description import SparseSizes
 from sparsam.models import build
 
 SIZES: dict[str, Any] = {"input_size": 8, "output_size": 8, "hidden_size": 100}
@@ -204,7 +204,7 @@ def attention(report: Report, lengths: tuple[int, ...]) -> None:
     """The memory without a controller against attention of width 512, B 32, forward and backward."""
     for length in lengths:
         heads = torch.randn(3, 32, 8, length, 64, device="cuda", dtype=torch.bfloat16).requires_grad_()
-        sizes = Sizes(rows=1 << 20, width=32, heads=4, k=4)
+        sizes = SparseSizes(rows=1 << 20, width=32, heads=4, k=4)
         asked = torch.randn(length, 32, layout_of(sizes, "none", 0).F, device="cuda")
         calls: dict[str, Call] = {
             "memory": lambda sizes=sizes, asked=asked: memory_alone(sizes, asked),  # type: ignore[misc]
@@ -217,7 +217,7 @@ def attention(report: Report, lengths: tuple[int, ...]) -> None:
         report.add(Line(figure, spent["memory"] / spent["attention"]))
 
 
-def memory_alone(sizes: Sizes, asked: torch.Tensor) -> None:
+def memory_alone(sizes: SparseSizes, asked: torch.Tensor) -> None:
     """The memory driven by given interfaces (T, B, F), forward and backward."""
     batch = asked.shape[1]
     rows = torch.full((batch, sizes.heads, sizes.k), -1, device=asked.device)

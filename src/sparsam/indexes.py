@@ -59,7 +59,7 @@ def _check(index: Index, **highest: int) -> None:
 @register
 @dataclass(frozen=True)
 class Scan(Index):
-    """A scan of every word in two bits a component; the best by estimated score are scored exactly.
+    """A scan of every word in four bits a component; the best by estimated score are scored exactly.
 
     What it finds depends on words, rows, seed and query alone. On words of trained models it finds 0.98 of the true K
     or more (`docs/ann.md`), those that lie far from the query too, which hashes and trees miss.

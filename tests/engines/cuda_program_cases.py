@@ -15,8 +15,8 @@ from sparsam.engines.cuda.launch import interpreted
 from sparsam.engines.cuda.layout import layout_of
 from sparsam.engines.cuda.links import no_sparse_links
 from sparsam.engines.cuda.memory import fresh_memory
-from sparsam.engines.cuda.sizes import Sizes
 from sparsam.engines.cuda.weights import Weights
+from sparsam.memories.description import SparseSizes
 from tests.engines.cuda_oracle import Oracle
 
 DEVICE = "cpu" if interpreted() else "cuda"
@@ -47,7 +47,7 @@ def drawn(seed: int) -> dict:
         "batch": r.choice([1, 1, 2, 3]),
         "padded": r.random() < 0.3,
         "filled": r.random() < 0.6,
-        "sizes": Sizes(
+        "sizes": SparseSizes(
             rows=rows,
             width=r.choice([1, 4, 5, 16, 20]),
             heads=(heads := r.randint(1, min(3, rows))),
@@ -173,7 +173,7 @@ def test_a_random_shape_is_the_plain_one(seed, monkeypatch):
 
 
 def test_a_blank_memory_has_only_the_rows_that_can_be_touched():
-    sizes = Sizes(rows=1 << 20, width=4, heads=2, k=3)
+    sizes = SparseSizes(rows=1 << 20, width=4, heads=2, k=3)
     x = torch.randn(3, 2, layout_of(sizes, "none", 0).F, device=DEVICE)
     rows = torch.full((2, 2, 3), -1, device=DEVICE)
     state = program.Before(
@@ -195,7 +195,7 @@ def test_a_blank_memory_has_only_the_rows_that_can_be_touched():
 def test_rows_that_are_not_there_are_not_missed(seed, similarity, k_links):
     """A blank memory against the same of which all rows are there, equal bits."""
     torch.manual_seed(seed)
-    sizes = Sizes(rows=150, width=4, heads=2, k=3, similarity=similarity, k_links=k_links, delta=0.001)
+    sizes = SparseSizes(rows=150, width=4, heads=2, k=3, similarity=similarity, k_links=k_links, delta=0.001)
     x = torch.randn(13, 2, layout_of(sizes, "none", 0).F, device=DEVICE)
     results = []
     for initial in (None, torch.zeros(150, 4, device=DEVICE)):
@@ -216,7 +216,7 @@ def test_rows_that_are_not_there_are_not_missed(seed, similarity, k_links):
 def test_a_queue_that_grew_long_is_put_in_order(monkeypatch):
     from sparsam.engines.cuda import memory as module
 
-    sizes = Sizes(rows=9, width=4, heads=2, k=2, similarity="dot", delta=0.05)
+    sizes = SparseSizes(rows=9, width=4, heads=2, k=2, similarity="dot", delta=0.05)
     torch.manual_seed(0)
     x = torch.randn(12, 2, layout_of(sizes, "none", 0).F, device=DEVICE)
 
