@@ -17,4 +17,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   set_source_files_properties(${SPARSAM_CSRC}/step/sequence_avx2.cpp PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma")
   set_source_files_properties(${SPARSAM_CSRC}/step/sequence_avx512.cpp PROPERTIES COMPILE_OPTIONS
     "-mavx512f;-mavx512dq;-mavx512vl;-mavx512bw;-mfma;-mprefer-vector-width=512")
+  # Work on the core on a machine with AVX-512: the kernels that do not run there are compiled without optimisation.
+  option(SPARSAM_QUICK_BUILD "Optimise the AVX-512 kernels only" OFF)
+  if(SPARSAM_QUICK_BUILD)
+    set_source_files_properties(${SPARSAM_CSRC}/step/sequence_baseline.cpp PROPERTIES COMPILE_OPTIONS "-O0")
+    set_source_files_properties(${SPARSAM_CSRC}/step/sequence_avx2.cpp PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-O0")
+  endif()
 endif()
