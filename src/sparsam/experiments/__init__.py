@@ -1,4 +1,4 @@
-"""Experiments as short declarations: each function returns an :class:`Experiment` of complete run configs."""
+"""Experiments as short declarations: each function returns an `Experiment` of complete run configs."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def task_class(name: str) -> type:
 
 
 def build(name: str, **settings: Any) -> Task:
-    """Make a task by name: ``build("recall", min_size=3, max_size=6)``."""
+    """Make a task by name: `build("recall", min_size=3, max_size=6)`."""
     kind = task_class(name)
     try:
         return kind(**settings)

@@ -1,7 +1,7 @@
 """Everything that decides a run, as typed dataclasses that go to JSON and back.
 
 A config read from JSON is checked: an unknown key, a missing one or a value of the wrong type raises a
-ValueError that names the key by its full path (``optimizer.learning_rate``).
+ValueError that names the key by its full path (`optimizer.learning_rate`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ WHEN_WORKERS_DIE = ("replace", "end")
 
 @dataclass
 class TaskConfig:
-    """A task by name, or a class of your own as ``module:Class``, with the arguments of its constructor.
+    """A task by name, or a class of your own as `module:Class`, with the arguments of its constructor.
 
-    ``training`` changes some of them for the minibatches that are trained on, not for those that are evaluated.
+    `training` changes some of them for the minibatches that are trained on, not for those that are evaluated.
     """
 
     name: str = "copy"
@@ -46,7 +46,7 @@ class TaskConfig:
 
 @dataclass
 class OptimizerConfig:
-    """RMSProp as in the paper, or Adam. The gradient's norm is clipped to ``clip`` (0: not clipped)."""
+    """RMSProp as in the paper, or Adam. The gradient's norm is clipped to `clip` (0: not clipped)."""
 
     name: str = "rmsprop"
     learning_rate: float = 1e-3
@@ -79,9 +79,7 @@ class OptimizerConfig:
 
 @dataclass
 class CurriculumConfig:
-    """The exponential curriculum: the level doubles when the mean loss of ``patience`` minibatches is low
-    enough.
-    """
+    """The exponential curriculum: the level doubles when the mean loss of `patience` minibatches is low enough."""
 
     start: int = 2
     threshold: float = 0.05  # nats per bit
@@ -123,7 +121,7 @@ class RunConfig:
     checkpoint_every: int = 1_000
     checkpoint_seconds: float = 300.0  # and at least this often
     tensorboard: bool = True
-    loggers: list[str] = field(default_factory=list)  # more places for the log, each a ``module:Class``
+    loggers: list[str] = field(default_factory=list)  # more places for the log, each a `module:Class`
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[^/\\\0]+", self.name) or self.name in (".", ".."):
@@ -175,7 +173,7 @@ class RunConfig:
             raise ValueError(f"{path}: {error}") from error
 
     def with_settings(self, settings: Iterable[str]) -> RunConfig:
-        """A copy with ``path=value`` settings applied: ``["model.k=8", "task.settings.bits=4"]``.
+        """A copy with `path=value` settings applied: `["model.k=8", "task.settings.bits=4"]`.
 
         Values are read as JSON where they can be, as plain text otherwise.
         """

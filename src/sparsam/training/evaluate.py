@@ -33,10 +33,10 @@ def evaluate(
     split: str = "validation",
     device: str | torch.device = "cpu",
 ) -> dict[str, float]:
-    """Mean of the task's errors over ``batches`` minibatches, headline first, with the mean loss as ``loss``.
+    """Mean of the task's errors over `batches` minibatches, headline first, with the mean loss as `loss`.
 
-    ``level`` draws sizes from U(1, level), ``size`` asks for exactly that size. A task over a fixed data set is
-    evaluated on ``split``, on all of it when ``batches`` is None; one with a ``table()`` counts its answers there,
+    `level` draws sizes from U(1, level), `size` asks for exactly that size. A task over a fixed data set is
+    evaluated on `split`, on all of it when `batches` is None; one with a `table()` counts its answers there,
     since means of minibatches would give one with few questions the weight of one with many.
     """
     if size is not None and not hasattr(task, "sample_size"):

@@ -2,7 +2,7 @@
 
 One vector makes the optimiser a handful of large operations instead of a handful per parameter, a gradient
 exchange between processes one message, and parameters shared between processes one buffer. The model keeps
-working as before: its parameters (and their ``.grad``) become views of the vectors.
+working as before: its parameters (and their `.grad`) become views of the vectors.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ _ALIGN = 16  # floats; every parameter starts on a cache line, as a tensor of it
 
 
 class FlatParameters:
-    """``parameters`` is a leaf vector whose ``.grad`` is ``gradients``; ``extra`` are spare slots behind
-    the gradients
-    for numbers that travel with them."""
+    """`parameters` is a leaf vector whose `.grad` is `gradients`; `extra` are spare slots behind the gradients for
+    numbers that travel with them."""
 
     def __init__(self, model: nn.Module, vector: Tensor | None = None, extra: int = 3) -> None:
         tensors = [p for p in model.parameters() if p.requires_grad]
@@ -51,21 +50,21 @@ class FlatParameters:
                 offset += size
 
     def zero(self) -> None:
-        """Gradients to zero, in place; views that were dropped (``zero_grad``) are put back."""
+        """Gradients to zero, in place; views that were dropped (`zero_grad`) are put back."""
         self.exchange.zero_()
         for parameter, view in self._views:
             if parameter.grad is not view:
                 parameter.grad = view
 
     def clip(self, limit: float) -> float:
-        """Scale the gradient to at most ``limit`` in norm (0: leave it); its norm before that."""
+        """Scale the gradient to at most `limit` in norm (0: leave it); its norm before that."""
         norm = float(torch.linalg.vector_norm(self.gradients))
         if limit and norm > limit:
             self.gradients.mul_(limit / norm)
         return norm
 
     def clip_there(self, limit: float) -> Tensor:
-        """``clip`` without a number that travels to the host."""
+        """`clip` without a number that travels to the host."""
         norm = torch.linalg.vector_norm(self.gradients)
         if limit:
             self.gradients.mul_((limit / norm).clamp(max=1.0))

@@ -33,9 +33,9 @@ class Setting:
     default: Any
 
     def check(self, value: Any, path: str) -> Any:
-        """``value`` as the constructor takes it.
+        """`value` as the constructor takes it.
 
-        Raises ValueError naming ``path`` when it is of another type.
+        Raises ValueError naming `path` when it is of another type.
         """
         if not self.kinds or (value is None and self.default is None):
             return value
@@ -64,7 +64,7 @@ def model_class(name: str) -> Any:
 
 
 def settings_of(name: str) -> dict[str, Setting]:
-    """What can be set of model ``name``, in the order of its constructor."""
+    """What can be set of model `name`, in the order of its constructor."""
     return _settings(model_class(name))
 
 
@@ -111,12 +111,12 @@ def _is_union(annotation: Any) -> bool:
 class ModelConfig:
     """One of the models in the registry; the settings of its constructor are attributes.
 
-    ``ModelConfig("sam", k=8).k`` is 8, ``.memory_size`` what a run begins with. A setting that only other models have
+    `ModelConfig("sam", k=8).k` is 8, `.memory_size` what a run begins with. A setting that only other models have
     reads as None.
 
     Args:
         name: of the model.
-        index_settings: of its index, e.g. ``{"checks": 256}`` for "kdtree".
+        index_settings: of its index, e.g. `{"checks": 256}` for "kdtree".
         extra: further settings, as earlier configs have them.
         settings: of the model's constructor, by name.
     """
@@ -221,7 +221,7 @@ def _not_there(key: str, model: str) -> str:
 def without_first_format(values: dict[str, Any]) -> dict[str, Any]:
     """Drop what the first format of configs wrote and did not mean.
 
-    It wrote the same settings for every model and passed on those that the model has; ``engine`` went to the models
+    It wrote the same settings for every model and passed on those that the model has; `engine` went to the models
     that read k words only. A config with all of these settings is of that format.
     """
     name = values.get("name", "sam")

@@ -33,7 +33,7 @@ OLDER: Expected = (0, "is damaged")
 
 @dataclass(frozen=True)
 class Kind:
-    """``evaluate`` and ``resume`` are what comes of these commands, ``accept`` what of both with --accept damage."""
+    """`evaluate` and `resume` are what comes of these commands, `accept` what of both with --accept damage."""
 
     name: str
     apply: Callable[[Path], Any]
