@@ -85,7 +85,7 @@ def words_of(text: str) -> list[str]:
     """
     words = _WORD.findall(text.lower())
     if "".join(words) != re.sub(r"\s+", "", text.lower()):
-        raise ValueError(f"text must be words, spaces, '.' and '?', got {text!r}")
+        raise ValueError(f"text: expected words, spaces, '.' and '?', got {text!r}")
     return words
 
 
@@ -106,7 +106,7 @@ def parse_stories(text: str, name: str = "text") -> list[Story]:
             expected = 1
         if not identity.isdigit() or int(identity) != expected or not stories:
             raise DataError(
-                f"{name}, line {number}: a line must begin with the id {expected} or 1 (a new story), "
+                f"{name}, line {number}: expected a line that begins with the id {expected} or 1 (a new story), "
                 f"got {line[:60]!r}; the file is damaged or not a bAbI file"
             )
         expected += 1
@@ -122,7 +122,7 @@ def parse_stories(text: str, name: str = "text") -> list[Story]:
             answers = columns[0].lower().split(",")
             if not all(re.fullmatch("[a-z]+", answer) for answer in answers):
                 raise DataError(
-                    f"{name}, line {number}: an answer must be words separated by commas, got {columns[0]!r}"
+                    f"{name}, line {number}: expected an answer of words separated by commas, got {columns[0]!r}"
                 )
             stories[-1].ask(answers)
     if not stories:
@@ -213,7 +213,7 @@ def open_babi(root: str | os.PathLike[str] | None = None, variant: str = "en-10k
         MissingData: when nothing is found, or when files are missing from what is found (it names them).
     """
     if variant not in VARIANTS:
-        raise ValueError(f"variant must be one of {', '.join(map(repr, VARIANTS))}, got {variant!r}")
+        raise ValueError(f"variant: expected one of {', '.join(map(repr, VARIANTS))}, got {variant!r}")
     source = _source(root)
     try:
         contents, total = {}, 0

@@ -140,7 +140,7 @@ def load_images(root: str | os.PathLike[str] | None = None, size: int = 28, veri
         for name in SETS:
             for character, drawings in _by_character(files.read(name)).items():
                 if len(drawings) != DRAWINGS:
-                    raise DataError(f"{character} must have {DRAWINGS} drawings, got {len(drawings)}")
+                    raise DataError(f"{character}: expected {DRAWINGS} drawings, got {len(drawings)}")
                 names.append(character)
                 sets.append(name == "images_evaluation")
                 images.append([_shrink(path, data, size) for path, data in drawings])

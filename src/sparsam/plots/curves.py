@@ -54,7 +54,7 @@ class Curve:
 def collect(runs: Sequence[RunFolder], measure: str, kind: str = "eval", against: str = "sequences") -> list[Curve]:
     """Curves of `measure` against sequences seen (or seconds), runs of different seeds together."""
     if against not in AXES:
-        raise ValueError(f"against must be one of {', '.join(AXES)}, got {against!r}")
+        raise ValueError(f"against: expected one of {', '.join(AXES)}, got {against!r}")
     groups: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     labels = run_labels([run.config() for run in runs])
     for run, label in zip(runs, labels, strict=True):

@@ -221,18 +221,18 @@ class Babi:
         verify: bool = True,
     ) -> None:
         if balance not in ("task", "story"):
-            raise ValueError(f"balance must be 'task' or 'story', got {balance!r}")
+            raise ValueError(f"balance: expected 'task' or 'story', got {balance!r}")
         factors = _factors(emphasis or {})
         if not 0 < validation < 1:
-            raise ValueError(f"validation must be a share between 0 and 1, got {validation}")
+            raise ValueError(f"validation: expected a share between 0 and 1, got {validation}")
         if spread < 1:
-            raise ValueError(f"spread must be at least 1, got {spread}")
+            raise ValueError(f"spread: expected at least 1, got {spread}")
         if scale <= 0:
-            raise ValueError(f"scale must be positive, got {scale}")
+            raise ValueError(f"scale: expected a positive number, got {scale}")
         if not 0 <= exchange <= 1:
-            raise ValueError(f"exchange must be a share from 0 to 1, got {exchange}")
+            raise ValueError(f"exchange: expected a share from 0 to 1, got {exchange}")
         if tasks is not None and (not tasks or not set(tasks) <= set(range(1, 21))):
-            raise ValueError(f"tasks must be numbers from 1 to 20, got {tasks}")
+            raise ValueError(f"tasks: expected numbers from 1 to 20, got {tasks}")
         self.input_size = self.output_size = len(VOCABULARY)
         self.scale, self.exchange = scale, exchange
         self._exchange = Exchange(VOCABULARY)
@@ -262,7 +262,7 @@ class Babi:
     def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
         """Training stories of similar length. `level` has no meaning here and is ignored."""
         if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+            raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
         stories = self._buckets.draw(batch_size, generator)
         if not self.exchange:
             return self.train.batch(stories, self.scale)
@@ -284,7 +284,7 @@ class Babi:
 
     def split(self, name: str) -> Encoded:
         if name not in ("train", "validation", "test"):
-            raise ValueError(f"split must be 'train', 'validation' or 'test', got {name!r}")
+            raise ValueError(f"split: expected 'train', 'validation' or 'test', got {name!r}")
         return getattr(self, name)
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
@@ -327,7 +327,7 @@ def _factors(emphasis: dict[int, float]) -> dict[int, float]:
     except (AttributeError, TypeError, ValueError):
         factors = {0: 0.0}
     if not all(1 <= task <= 20 and 0 < factor < math.inf for task, factor in factors.items()):
-        raise ValueError(f"emphasis must give tasks from 1 to 20 positive factors, got {emphasis!r}")
+        raise ValueError(f"emphasis: expected positive factors of tasks from 1 to 20, got {emphasis!r}")
     return factors
 
 

@@ -135,22 +135,22 @@ class Omniglot:
     ) -> None:
         if not 1 <= min_size <= max_size <= labels:
             raise ValueError(
-                f"sizes must satisfy 1 <= min_size <= max_size <= labels, got {min_size}, {max_size} and {labels}"
+                f"min_size: expected 1 <= min_size <= max_size <= labels, got {min_size}, {max_size} and {labels}"
             )
         if not 1 <= evaluation_size <= labels:
-            raise ValueError(f"evaluation_size must be from 1 to labels ({labels}), got {evaluation_size}")
+            raise ValueError(f"evaluation_size: expected 1 to labels ({labels}), got {evaluation_size}")
         if not 1 <= presentations <= DRAWINGS:
-            raise ValueError(f"presentations must be from 1 to {DRAWINGS}, got {presentations}")
+            raise ValueError(f"presentations: expected 1 to {DRAWINGS}, got {presentations}")
         if image_size < 1:
-            raise ValueError(f"image_size must be at least 1, got {image_size}")
+            raise ValueError(f"image_size: expected at least 1, got {image_size}")
         if scale <= 0:
-            raise ValueError(f"scale must be positive, got {scale}")
+            raise ValueError(f"scale: expected a positive number, got {scale}")
         if pool != 0 and pool < 1:
-            raise ValueError(f"pool must be 0 (all labels) or at least 1, got {pool}")
+            raise ValueError(f"pool: expected 0 (all labels) or at least 1, got {pool}")
         if not 0 <= min_share <= 1:
-            raise ValueError(f"min_share must be from 0 to 1, got {min_share}")
+            raise ValueError(f"min_share: expected 0 to 1, got {min_share}")
         if variety < 0:
-            raise ValueError(f"variety must be 0 or more, got {variety}")
+            raise ValueError(f"variety: expected 0 or more, got {variety}")
         self.labels, self.presentations, self.image_size = labels, presentations, image_size
         self.scale, self.pool, self.pool_below = scale, pool, pool_below
         self.min_share, self.variety = min_share, variety
@@ -162,7 +162,7 @@ class Omniglot:
         self.fingerprint = data.key
         background, test = np.flatnonzero(~data.evaluation), np.flatnonzero(data.evaluation)
         if not 0 < validation < len(background):
-            raise ValueError(f"validation must be from 1 to {len(background) - 1} characters, got {validation}")
+            raise ValueError(f"validation: expected 1 to {len(background) - 1} characters, got {validation}")
         shuffled = np.random.default_rng(seed).permutation(background)
         self._splits = {
             "train": np.sort(shuffled[validation:]),
@@ -181,7 +181,7 @@ class Omniglot:
     def characters(self, split: str) -> np.ndarray:
         """Numbers of the characters of a split; no character is in two."""
         if split not in self._splits:
-            raise ValueError(f"split must be 'train', 'validation' or 'test', got {split!r}")
+            raise ValueError(f"split: expected 'train', 'validation' or 'test', got {split!r}")
         return self._splits[split]
 
     def floor(self, size: int, pool: int | None = None) -> float:
@@ -199,7 +199,7 @@ class Omniglot:
         if level is not None:
             low, high = max(1, math.ceil(self.min_share * level)), level
         if not low <= high <= self.labels:
-            raise ValueError(f"level must be from 1 to labels ({self.labels}), got {level}")
+            raise ValueError(f"level: expected 1 to labels ({self.labels}), got {level}")
         size = int(torch.randint(low, high + 1, (), generator=generator))
         pooled = self.pool and (self.pool_below is None or high < self.pool_below)
         pool = min(self.labels, math.ceil(self.pool * high)) if pooled else self.labels
@@ -221,11 +221,11 @@ class Omniglot:
         generator's device."""
         pool = self.labels if pool is None else pool
         if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+            raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
         if not 1 <= size <= self.labels:
-            raise ValueError(f"size must be from 1 to labels ({self.labels}), got {size}")
+            raise ValueError(f"size: expected 1 to labels ({self.labels}), got {size}")
         if not size <= pool <= self.labels:
-            raise ValueError(f"pool must be from size ({size}) to labels ({self.labels}), got {pool}")
+            raise ValueError(f"pool: expected size ({size}) to labels ({self.labels}), got {pool}")
         device = generator.device
         character, quarter = self._classes(batch_size, generator, size, split)  # (B, c)
         label = _random(batch_size, pool, generator=generator).argsort(-1)[:, :size]
@@ -303,7 +303,7 @@ class Omniglot:
         turns = 4 if self.augmentation else 1
         rounds = -(-size // len(pool))
         if rounds > turns:
-            raise ValueError(f"size must be at most {len(pool) * turns} for the {split} characters, got {size}")
+            raise ValueError(f"size: expected at most {len(pool) * turns} for the {split} characters, got {size}")
         # A round takes every character at most once: orientations are reused only when the pool is used up.
         ranks = _random(batch_size * rounds, len(pool), generator=generator).argsort(-1)
         ranks = ranks.view(batch_size, -1)[:, :size]

@@ -32,7 +32,7 @@ class Augmentation:
     def __init__(self, angle: float = math.pi / 16, stretch: float = 0.15, shift: float = 10 / 105) -> None:
         if angle < 0 or shift < 0 or not 0 <= stretch < 1:
             raise ValueError(
-                f"angle and shift must not be negative and stretch must be in [0, 1), "
+                f"angle: expected angle and shift of at least 0 and stretch in [0, 1), "
                 f"got {angle}, {shift} and {stretch}"
             )
         self.angle, self.stretch, self.shift = angle, stretch, shift

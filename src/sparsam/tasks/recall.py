@@ -40,11 +40,11 @@ class Recall(BitTask):
     ) -> None:
         self.check_sizes(bits, min_size, max_size)
         if item_length < 1:
-            raise ValueError(f"item_length must be at least 1, got {item_length}")
+            raise ValueError(f"item_length: expected at least 1, got {item_length}")
         if paired and item_length != 1:
-            raise ValueError(f"item_length must be 1 when pairs are one step (paired), got {item_length}")
+            raise ValueError(f"item_length: expected 1 when pairs are one step (paired), got {item_length}")
         if cues < 1:
-            raise ValueError(f"cues must be at least 1, got {cues}")
+            raise ValueError(f"cues: expected at least 1, got {cues}")
         self.bits = bits
         self.item_length = item_length
         self.paired = paired

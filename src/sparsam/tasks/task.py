@@ -110,12 +110,12 @@ class BitTask:
         """U(min_size, max_size) without a level, U(1, level) with one; all sequences of a minibatch share it."""
         low, high = (self.min_size, self.max_size) if level is None else (1, level)
         if high < low:
-            raise ValueError(f"level must be at least 1, got {level}")
+            raise ValueError(f"level: expected at least 1, got {level}")
         return int(torch.randint(low, high + 1, (), generator=generator))
 
     def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
         if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+            raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
         return self.sample_size(batch_size, generator, self.draw_size(generator, level))
 
     def sample_size(self, batch_size: int, generator: torch.Generator, size: int) -> Batch:
@@ -149,16 +149,16 @@ class BitTask:
     @staticmethod
     def check_sizes(bits: int, min_size: int, max_size: int) -> None:
         if bits < 1:
-            raise ValueError(f"bits must be at least 1, got {bits}")
+            raise ValueError(f"bits: expected at least 1, got {bits}")
         if not 1 <= min_size <= max_size:
-            raise ValueError(f"sizes must satisfy 1 <= min_size <= max_size, got {min_size} and {max_size}")
+            raise ValueError(f"min_size: expected 1 <= min_size <= max_size, got {min_size} and {max_size}")
 
 
 def _answers(outputs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
     """Outputs and targets of the masked steps only."""
     if outputs.shape != batch.targets.shape:
         raise ValueError(
-            f"outputs must have the shape of the targets {tuple(batch.targets.shape)}, got {tuple(outputs.shape)}"
+            f"outputs: expected the shape of the targets {tuple(batch.targets.shape)}, got {tuple(outputs.shape)}"
         )
     if batch.answers is not None:
         return outputs[batch.answers], batch.targets[batch.answers]

@@ -40,7 +40,7 @@ def evaluate(
     since means of minibatches would give one with few questions the weight of one with many.
     """
     if size is not None and not hasattr(task, "sample_size"):
-        raise ValueError(f"size must be None for task {task.name!r}, which has no sizes, got {size}")
+        raise ValueError(f"size: expected None for task {task.name!r}, which has no sizes, got {size}")
     for name, count in (("size", size), ("batches", batches), ("batch_size", batch_size), ("level", level)):
         if count is not None and count < 1:
             raise ValueError(f"{name}: expected at least 1, got {count}")

@@ -22,7 +22,7 @@ class FlatParameters:
         if not tensors:
             raise ValueError("model has no parameters to train")
         if len({(p.dtype, p.device) for p in tensors}) > 1:
-            raise ValueError("model must have all its parameters in one dtype and on one device")
+            raise ValueError("model: expected all parameters in one dtype and on one device, got several")
         sizes = [-(-p.numel() // _ALIGN) * _ALIGN for p in tensors]
         total = sum(sizes)
         first = tensors[0]
@@ -30,7 +30,7 @@ class FlatParameters:
         if vector is None:
             vector = torch.zeros(total, dtype=first.dtype, device=first.device)
         elif vector.shape != (total,):
-            raise ValueError(f"vector must have shape ({total},), got {tuple(vector.shape)}")
+            raise ValueError(f"vector: expected shape ({total},), got {tuple(vector.shape)}")
         self.exchange = torch.zeros(total + extra, dtype=first.dtype, device=first.device)
         self.gradients = self.exchange[:total]
         self.extra = self.exchange[total:]

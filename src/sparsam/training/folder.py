@@ -1,12 +1,12 @@
 """A run's folder: what was run, with what, and what came out.
 
-    config.json      the complete config, seed included
-    origin.json      versions, command, start time, data; and those of a resumption in which they had changed
-    log.jsonl        one event per line: train, level, eval, end
-    checkpoints/     see checkpoint.py
-    result.json      how the run ended, with its last evaluation
-    tensorboard/     the same numbers for TensorBoard
-    .lock            who is at work here, see lock.py
+config.json      the complete config, seed included
+origin.json      versions, command, start time, data; and those of a resumption in which they had changed
+log.jsonl        one event per line: train, level, eval, end
+checkpoints/     see checkpoint.py
+result.json      how the run ended, with its last evaluation
+tensorboard/     the same numbers for TensorBoard
+.lock            who is at work here, see lock.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Where the numbers of a run go besides its log: TensorBoard, and any class with three methods (W&B, MLflow).
+"""Where the numbers of a run go besides its log: TensorBoard, and any class with three methods.
+
+For Weights & Biases, say, this class in my_module.py is used by `sparsam train copy --logger my_module:Wandb`:
 
     class Wandb:
         def start(self, config, folder, step):
@@ -7,8 +9,6 @@
             self.run.log({f"{kind}/{key}": value for key, value in values.items()}, step=step)
         def close(self):
             self.run.finish()
-
-    sparsam train copy --logger my_module:Wandb
 """
 
 from __future__ import annotations

@@ -328,13 +328,15 @@ def train(
     """
     require_device(config.device)
     if config.workers and torch.device(config.device).type != "cpu":
-        raise ValueError(f"workers share parameters in CPU memory; device must be 'cpu', got {config.device!r}")
+        raise ValueError(
+            f"device: expected 'cpu' with workers, which share parameters in its memory, got {config.device!r}"
+        )
     if config.threads:
         torch.set_num_threads(config.threads)
     processes = Processes.from_environment(config.device, config.wait_seconds)
     try:
         if config.workers and processes.size > 1:
-            raise ValueError("workers must be 0 under torchrun: choose one of the two kinds of parallel training")
+            raise ValueError("workers: expected 0 under torchrun, which is the other kind of parallel training")
         opening = Opening(config, RunFolder(folder), processes, resume, force, accept)
         opening.open()
         return _carry_out(opening, processes, display, quiet)
