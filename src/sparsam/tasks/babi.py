@@ -1,20 +1,15 @@
-"""bAbI question answering: one model for all 20 tasks (SAM paper, section 4.4 and the supplement on Babi
-results).
+"""bAbI question answering: one model for all 20 tasks (SAM paper, section 4.4 and the supplement on Babi results).
 
 Words go in as one-hot vectors, one per step; where an answer word is due the input is a dash and the output
 is a distribution over the same words. The loss is the mean cross entropy of the answer words and nothing
 else. A question is right when all its answer words are; a task's error is the share of its questions that are
 wrong, and a task above 5% has failed.
 
-A story is one sequence with all its questions (see :mod:`sparsam.data.babi`). Training stories are grouped
+A story is one sequence with all its questions (see `sparsam.data.babi`). Training stories are grouped
 into buckets of similar length; a minibatch comes from one bucket, which is drawn with the probability of all
-its stories together, so every story is drawn exactly as often as without buckets. With ``balance="task"``
+its stories together, so every story is drawn exactly as often as without buckets. With `balance="task"`
 (the default; "all tasks received approximately equal training resources") each task is drawn equally often
-and each of its stories equally often within the task; with ``balance="story"`` each story is.
-
-Measured on one core of a 2-core machine, en-10k with the partial file of task 3: 12 million words a second in
-minibatches of 16 (0.2 ms each; 0.6 ms for 48 with exchanged names), 4% of the steps are padding and 16 stories
-come from 4.6 tasks on average; the first preparation takes 7 s, from the cache 0.4 s.
+and each of its stories equally often within the task; with `balance="story"` each story is.
 """
 
 from __future__ import annotations
@@ -39,7 +34,7 @@ from sparsam.tasks.task import Batch
 
 __all__ = ["FAILED", "Babi", "BabiTable", "Encoded", "encode", "question_results", "word_numbers"]
 
-#: A task with a larger share of wrong questions has failed.
+# A task with a larger share of wrong questions has failed.
 FAILED = 0.05
 _NUMBER = {word: number for number, word in enumerate(VOCABULARY)}
 
@@ -47,7 +42,8 @@ _NUMBER = {word: number for number, word in enumerate(VOCABULARY)}
 def word_numbers(words: list[str]) -> list[int]:
     """Numbers of words in the vocabulary.
 
-    :raises DataError: naming a word that is not in it.
+    Raises:
+        DataError: naming a word that is not in it.
     """
     try:
         return [_NUMBER[word] for word in words]
@@ -58,11 +54,11 @@ def word_numbers(words: list[str]) -> list[int]:
 
 @dataclass(frozen=True)
 class Encoded:
-    """Stories as flat arrays: story s has the steps ``starts[s]`` to ``starts[s + 1]``.
+    """Stories as flat arrays: story s has the steps `starts[s]` to `starts[s + 1]`.
 
-    ``words`` (int16) what goes in; ``targets`` (int16) the answer word or -1; ``questions`` (int16) the
-    question's number in its story or -1; ``lines`` (int16) the line of the story; ``needed`` (bool) whether it is a
-    question or supports an answer; ``tasks`` (int16, one per story) 1 to 20.
+    `words` (int16) what goes in; `targets` (int16) the answer word or -1; `questions` (int16) the
+    question's number in its story or -1; `lines` (int16) the line of the story; `needed` (bool) whether it is a
+    question or supports an answer; `tasks` (int16, one per story) 1 to 20.
     """
 
     words: np.ndarray
@@ -100,11 +96,11 @@ class Encoded:
         exchange: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
         left_out: np.ndarray | None = None,
     ) -> Batch:
-        """These stories side by side, padded to the longest; padding is all zero and masked, a word's one is
-        ``scale``.
+        """These stories side by side, padded to the longest; padding is all zero and masked, a word's one is `scale`.
 
-        :param exchange: replaces (T, B) words, -1 for none, of stories of the given tasks, inputs and targets alike.
-        :param left_out: (lines, B), true for lines of a story that are not told unless they are needed.
+        Args:
+            exchange: replaces (T, B) words, -1 for none, of stories of the given tasks, inputs and targets alike.
+            left_out: (lines, B), true for lines of a story that are not told unless they are needed.
         """
         lengths = self.lengths[stories]
         steps, size = int(lengths.max()), len(stories)
@@ -150,8 +146,7 @@ def encode(stories: list[tuple[int, Story]]) -> Encoded:
 
 
 def question_results(outputs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-    """For every question of the batch its task number and whether all its answer words are right (on the
-    CPU)."""
+    """For every question of the batch its task number and whether all its answer words are right (on the CPU)."""
     wrong = (outputs.detach().argmax(-1) != batch.targets).cpu()
     step, element = batch.mask.cpu().nonzero(as_tuple=True)
     question = batch.info["questions"][step, element]
@@ -204,27 +199,27 @@ class BabiTable:
 class Babi:
     """The 20 bAbI tasks.
 
-    :param root: where the data is; see :mod:`sparsam.data.locate`.
-    :param variant: ``"en-10k"`` or ``"en"`` (1,000 questions per task).
-    :param validation: share of each task's training stories that is held out, the same ones for the same
-        ``seed``.
-    :param balance: ``"task"`` or ``"story"``, what is drawn equally often in training.
-    :param emphasis: task numbers and how many times as often their stories are drawn as ``balance`` would have it, for
-        instance ``{19: 3, 4: 0.5}``: what is solved early needs less of the time.
-    :param spread: a bucket's longest story is at most this many times its shortest (or 4 words longer): a
-        larger value mixes more tasks into a minibatch and pads more.
-    :param scale: the value that stands for one in the one-hot words. A model's first weights are small because
-        layers usually have many inputs that are not zero; a word has one, and drowns in what comes from the
-        memory. Larger values are heard from the start: after 400 minibatches an SDNC of 128 units has a loss
-        of 3.3 with 1 and of 1.2 with 12.
-    :param exchange: share of the training stories that are told with other names, drawn anew each time (see
-        :mod:`sparsam.tasks.babi_exchange`); evaluation never is.
-    :param easy_first: tasks whose training stories begin short. A level of the curriculum is then a percentage: at
-        level h each line that the data does not name as supporting an answer is left out with probability 1 - h / 100.
-        None of them: a level has no meaning.
-    :param max_length: longer stories are left out of training (never out of evaluation); None keeps all.
-    :param tasks: train and evaluate on some tasks only; None means all 20.
-    :param verify: compare the files with the official ones; False allows other files in the same format.
+    Args:
+        root: where the data is; see `sparsam.data.locate`.
+        variant: `"en-10k"` or `"en"` (1,000 questions per task).
+        validation: share of each task's training stories that is held out, the same ones for the same `seed`.
+        balance: `"task"` or `"story"`, what is drawn equally often in training.
+        emphasis: task numbers and how many times as often their stories are drawn as `balance` would have it, for
+            instance `{19: 3, 4: 0.5}`: what is solved early needs less of the time.
+        spread: a bucket's longest story is at most this many times its shortest (or 4 words longer): a larger value
+            mixes more tasks into a minibatch and pads more.
+        scale: the value that stands for one in the one-hot words. A model's first weights are small because layers
+            usually have many inputs that are not zero; a word has one, and drowns in what comes from the memory. Larger
+            values are heard from the start: after 400 minibatches an SDNC of 128 units has a loss of 3.3 with 1 and of
+            1.2 with 12.
+        exchange: share of the training stories that are told with other names, drawn anew each time (see
+            `sparsam.tasks.babi_exchange`); evaluation never is.
+        easy_first: tasks whose training stories begin short. A level of the curriculum is then a percentage: at level h
+            each line that the data does not name as supporting an answer is left out with probability 1 - h / 100.
+            None: a level has no meaning.
+        max_length: longer stories are left out of training (never out of evaluation); None keeps all.
+        tasks: train and evaluate on some tasks only; None means all 20.
+        verify: compare the files with the official ones; False allows other files in the same format.
     """
 
     name = "babi"
@@ -246,16 +241,16 @@ class Babi:
         verify: bool = True,
     ) -> None:
         if balance not in ("task", "story"):
-            raise ValueError(f"balance must be 'task' or 'story', got {balance!r}")
+            raise ValueError(f"balance: expected 'task' or 'story', got {balance!r}")
         factors = _factors(emphasis or {})
         if not 0 < validation < 1:
-            raise ValueError(f"validation must be a share between 0 and 1, got {validation}")
+            raise ValueError(f"validation: expected a share between 0 and 1, got {validation}")
         if spread < 1:
-            raise ValueError(f"spread must be at least 1, got {spread}")
+            raise ValueError(f"spread: expected at least 1, got {spread}")
         if scale <= 0:
-            raise ValueError(f"scale must be positive, got {scale}")
+            raise ValueError(f"scale: expected a positive number, got {scale}")
         if not 0 <= exchange <= 1:
-            raise ValueError(f"exchange must be a share from 0 to 1, got {exchange}")
+            raise ValueError(f"exchange: expected a share from 0 to 1, got {exchange}")
         for name, numbers in (("tasks", tasks), ("easy_first", easy_first)):
             if numbers is not None and (not numbers or not set(numbers) <= set(range(1, 21))):
                 raise ValueError(f"{name}: expected numbers from 1 to 20, got {numbers}")
@@ -265,7 +260,7 @@ class Babi:
         self._exchange = Exchange(VOCABULARY)
         files = open_babi(root, variant)
         self.fingerprint = files.checksum
-        #: What a reader of results has to know; said once as a warning, and kept with the results.
+        # What a reader of results has to know; said once as a warning, and kept with the results.
         self.notes: list[str] = files.verify() if verify else []
         train, self.test = (_encoded(files, split) for split in ("train", "test"))
         held_out = _held_out(train.tasks, validation, seed)
@@ -287,9 +282,9 @@ class Babi:
             warnings.warn(f"bAbI: {note}", stacklevel=2)
 
     def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
-        """Training stories of similar length. ``level`` is the percentage of ``easy_first``, else it is ignored."""
+        """Training stories of similar length. `level` has no meaning here and is ignored."""
         if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+            raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
         stories = self._buckets.draw(batch_size, generator)
         tasks = self.train.tasks[stories]
         left_out = None
@@ -304,7 +299,7 @@ class Babi:
         )
 
     def evaluation_batches(self, split: str, batch_size: int) -> Iterator[Batch]:
-        """Every story of ``"train"``, ``"validation"`` or ``"test"`` once, in batches of similar length.
+        """Every story of `"train"`, `"validation"` or `"test"` once, in batches of similar length.
 
         The batches come in a random order that is always the same, so the first few are a fair sample.
         """
@@ -316,7 +311,7 @@ class Babi:
 
     def split(self, name: str) -> Encoded:
         if name not in ("train", "validation", "test"):
-            raise ValueError(f"split must be 'train', 'validation' or 'test', got {name!r}")
+            raise ValueError(f"split: expected 'train', 'validation' or 'test', got {name!r}")
         return getattr(self, name)
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
@@ -343,7 +338,7 @@ class Babi:
         batch_size: int = 64,
         device: torch.device | str = "cpu",
     ) -> BabiTable:
-        """Run ``model`` over all of a split and return the table of errors per task."""
+        """Run `model` over all of a split and return the table of errors per task."""
         table = self.table()
         for batch in self.evaluation_batches(split, batch_size):
             batch = batch.to(device)
@@ -359,7 +354,7 @@ def _factors(emphasis: dict[int, float]) -> dict[int, float]:
     except (AttributeError, TypeError, ValueError):
         factors = {0: 0.0}
     if not all(1 <= task <= 20 and 0 < factor < math.inf for task, factor in factors.items()):
-        raise ValueError(f"emphasis must give tasks from 1 to 20 positive factors, got {emphasis!r}")
+        raise ValueError(f"emphasis: expected positive factors of tasks from 1 to 20, got {emphasis!r}")
     return factors
 
 
@@ -386,14 +381,14 @@ class _Buckets:
         self.totals = np.cumsum([cumulative[-1] for cumulative in self.cumulative])
 
     def draw(self, count: int, generator: torch.Generator) -> np.ndarray:
-        """``count`` stories of one bucket, drawn with replacement."""
+        """`count` stories of one bucket, drawn with replacement."""
         uniform = torch.rand(count + 1, generator=generator, dtype=torch.float64).numpy()
         bucket = _pick(self.totals, uniform[:1])[0]
         return self.members[bucket][_pick(self.cumulative[bucket], uniform[1:])]
 
 
 def _pick(cumulative: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """Indexes drawn in proportion to the steps of ``cumulative``."""
+    """Indexes drawn in proportion to the steps of `cumulative`."""
     return np.minimum(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"), len(cumulative) - 1)
 
 

@@ -1,6 +1,6 @@
 """The exponential curriculum of the SAM paper, section 4.3.
 
-Every minibatch draws its size from U(1, h). When the mean training loss over ``patience`` consecutive
+Every minibatch draws its size from U(1, h). When the mean training loss over `patience` consecutive
 minibatches at one level is below a threshold, h doubles and the count starts again. Doubling keeps the
 total work of reaching level h at O(h), where adding a constant would make it O(h^2).
 
