@@ -1,6 +1,6 @@
 """Selective copying (Gu and Dao 2023, section 4.1.1): the tokens that matter, among blanks, in order.
 
-``items`` data tokens stand in random places of a sequence of blanks; then a marker is shown once for each of them, and
+`items` data tokens stand in random places of a sequence of blanks; then a marker is shown once for each of them, and
 the data tokens are the answers in the order in which they came:
 
     0  5  0  0  2  0  9  0  [V-1] [V-1] [V-1]
@@ -19,7 +19,7 @@ from sparsam.tasks.tokens import TokenTask
 
 
 class SelectiveCopy(TokenTask):
-    """``min_length`` to ``max_length`` tokens before the markers, or at level h ``items`` to h."""
+    """`min_length` to `max_length` tokens before the markers, or at level h `items` to h."""
 
     name = "selective_copy"
 
@@ -40,7 +40,7 @@ class SelectiveCopy(TokenTask):
         return self.sample_size(batch_size, generator, self.draw_between(low, high, generator))
 
     def sample_size(self, batch_size: int, generator: torch.Generator, size: int) -> Batch:
-        """A minibatch of ``size`` tokens and ``items`` markers a sequence."""
+        """A minibatch of `size` tokens and `items` markers a sequence."""
         self.check_batch_size(batch_size)
         if size < self.items:
             raise ValueError(f"size: expected room for {self.items} items, got {size}")

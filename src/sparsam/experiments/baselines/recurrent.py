@@ -33,7 +33,7 @@ class SAMState(NamedTuple):
 
 
 class SAM(nn.Module):
-    """`sparsam.SAM` over a short convolution; ``settings`` are its arguments besides input and output size."""
+    """`sparsam.SAM` over a short convolution; `settings` are its arguments besides input and output size."""
 
     def __init__(self, width: int, conv: int = 4, **settings: Any) -> None:
         super().__init__()
