@@ -109,7 +109,7 @@ class SparseMemory(Recurrent):
             indexes.resolve(index),
         )
         self.memory = SDNCMemory(sizes) if links else SAMMemory(sizes)
-        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        made: dict[str, Any] = {"device": device, "dtype": checks.floating_dtype("dtype", dtype)}
         # The parameters of a depthwise nn.Conv1d; `past_and_present` applies them in the layout (T, B, D).
         self.conv = nn.Conv1d(input_size, input_size, conv, groups=input_size, **made) if conv else None
         self.interface = nn.Linear(input_size, sizes.interface.size, **made)

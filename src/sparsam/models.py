@@ -76,6 +76,7 @@ class MemoryModel(Recurrent):
         checks.positive_int("hidden_size", hidden_size)
         checks.positive_int("num_layers", num_layers)
         checks.number_in("dropout", dropout, 0.0, 1.0)
+        checks.floating_dtype("dtype", dtype)
         if checks.boolean("layer_norm", layer_norm):
             if controller != "lstm":
                 raise ValueError(f"layer_norm: expected controller='lstm' beside it, got {controller!r}")

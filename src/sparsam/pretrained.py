@@ -107,6 +107,8 @@ def card(name: str) -> str | None:
 
 def find(name: str | Path) -> Path:
     """The weights file behind a name, a path, a URL or `hf:owner/name`."""
+    if not isinstance(name, str | Path) or not str(name):
+        raise TypeError(f"name: expected the name of weights or a path, got {name!r}")
     text = str(name)
     if text.startswith(("http://", "https://")):
         return _download(text)

@@ -239,5 +239,5 @@ def test_misuse_is_an_error(kind):
             change()
     with pytest.raises(ValueError, match="no setting"):
         _native.IndexSettings(KINDS[kind]().kind, {"depth": 3})
-    with pytest.raises(ValueError, match="no kind"):
+    with pytest.raises(ValueError, match="kind: expected"):
         _native.IndexSettings("graph", {})

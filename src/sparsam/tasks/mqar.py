@@ -53,7 +53,7 @@ class Mqar(TokenTask):
             slices = [part for part in TRAINED if part[1] < vocabulary // 2] or [(64, vocabulary // 2 - 1)]
         if not slices:
             raise ValueError("slices: expected at least one (length, pairs), got none")
-        if power <= 0:
+        if not 0 < power < float("inf"):
             raise ValueError(f"power: expected a positive number, got {power}")
         self.vocabulary, self.digits = vocabulary, digits
         self.power, self.random_blanks = power, random_blanks
