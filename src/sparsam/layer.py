@@ -131,7 +131,7 @@ class SparseMemory(Recurrent):
         ran = engines.run_memory(self, linear(self.interface, seen), state, ends, record)
         y = linear(self.output, torch.cat([x, ran.joint.to(x.dtype)], dim=-1))
         if ends is not None:
-            past = torch.arange(x.shape[0])[:, None] >= ends
+            past = torch.arange(x.shape[0], device="cpu")[:, None] >= ends
             y = y.masked_fill(past[..., None].to(y.device), 0.0)
         return y, dataclasses.replace(state, **ran.fields, window=window.to(state.window.dtype)), ran.accesses
 

@@ -125,7 +125,7 @@ class MemoryModel(Recurrent):
         joint, after, accesses = engines.run(self, x, state, ends, record)
         y = self.answer(joint)
         if ends is not None:
-            past = torch.arange(x.shape[0])[:, None] >= ends
+            past = torch.arange(x.shape[0], device="cpu")[:, None] >= ends
             y = y.masked_fill(past[..., None].to(y.device), 0.0)
         return y, after, accesses
 

@@ -153,7 +153,7 @@ class Recurrent(nn.Module):
         steps, batch, _ = x.shape
         if lengths is not None:
             lengths = checks.sequence_lengths(lengths, steps, batch)
-            past = torch.arange(steps)[:, None] >= lengths
+            past = torch.arange(steps, device="cpu")[:, None] >= lengths
             x = x.masked_fill(past[..., None].to(x.device), 0.0)  # padding, NaN too, must not reach a gradient
             if not torch.compiler.is_compiling() and not bool(past.any()):
                 lengths = None
@@ -171,7 +171,7 @@ class Recurrent(nn.Module):
         """The sequence in pieces that begin where an element starts anew."""
         steps = x.shape[0]
         if lengths is not None:
-            flags = flags & (torch.arange(steps)[:, None] < lengths)
+            flags = flags & (torch.arange(steps, device="cpu")[:, None] < lengths)
         every = torch.compiler.is_compiling()  # a graph cannot depend on where the flags are
         begins = [t for t in range(steps) if t == 0 or every or bool(flags[t].any())]
         outputs: list[Tensor] = []

@@ -181,7 +181,7 @@ class State:
     def expand(self: Self, n: int) -> Self:
         """`n` copies of every batch element, side by side: beam search, several continuations of one past."""
         checks.positive_int("n", n)
-        return self[torch.arange(self.batch_size).repeat_interleave(n)]
+        return self[torch.arange(self.batch_size, device="cpu").repeat_interleave(n)]
 
     def memory_rows(self, b: int) -> tuple[Tensor, Tensor]:
         """Rows (ascending) and words of batch element `b` that differ from the initial memory."""
