@@ -3,7 +3,7 @@
 One set of settings for all models, as in the paper: 100 hidden units, 4 heads, words of 32, K = 4, minibatches of 8,
 RMSProp. The tasks are the NTM's: copy of 1 to 20 items, recall of 3 to 6 pairs of items of three vectors of six bits,
 sort of 20 keys. A training episode of recall asks for all of its pairs one after the other, an evaluation for one;
-``recall-one-cue`` asks for one in training as well, which takes about ten times as many minibatches.
+`recall-one-cue` asks for one in training as well, which takes about ten times as many minibatches.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def figure2(
     models: Sequence[str] = tuple(MODELS),
     steps: int = 40_000,
 ) -> Experiment:
-    """``seeds`` runs of each model (the dense ones at most 3), each of at most ``budget`` seconds."""
+    """`seeds` runs of each model (the dense ones at most 3), each of at most `budget` seconds."""
     runs = {}
     for task in tasks:
         for model in models:

@@ -56,7 +56,7 @@ def figure3(
     max_level: int | None = None,
     steps: int = 1_000_000,
 ) -> Experiment:
-    """``budget`` seconds for each run."""
+    """`budget` seconds for each run."""
     runs = {}
     for task in tasks:
         for model in models:

@@ -4,7 +4,7 @@ Both are easy to learn and hard to keep up: what was seen once must be told from
 train on 16 to 256 tokens and test on up to 1,000,000, streamed in pieces.
 
 A memory with a row for every token answers by search alone, and what it costs grows with what it holds. The models with
-``selective`` in their name begin with a nearly closed write gate (0.12 instead of 0.88) and learn to open it for what
+`selective` in their name begin with a nearly closed write gate (0.12 instead of 0.88) and learn to open it for what
 matters. They are tested with 4,096 rows, however long the sequence, where a row counts as accessed from a weight of 0.5
 on: a word that was written through a closed gate leaves its row the first to be written again.
 
@@ -64,14 +64,14 @@ SEQUENCES, SECONDS_PER_TEST = 64, 300.0
 def induction(
     seeds: int = 3, budget: float | None = None, models: Sequence[str] | None = None, steps: int = 10_000
 ) -> Experiment:
-    """``seeds`` runs of each model, each of at most ``budget`` seconds."""
+    """`seeds` runs of each model, each of at most `budget` seconds."""
     return Experiment("induction", "Induction", _runs("induction", seeds, budget, models, steps), solved=0.005)
 
 
 def selective_copy(
     seeds: int = 3, budget: float | None = None, models: Sequence[str] | None = None, steps: int = 10_000
 ) -> Experiment:
-    """``seeds`` runs of each model, each of at most ``budget`` seconds."""
+    """`seeds` runs of each model, each of at most `budget` seconds."""
     runs = _runs("selective-copy", seeds, budget, models, steps)
     return Experiment("selective-copy", "Selective copying", runs, solved=0.005)
 
@@ -117,7 +117,7 @@ def run_tests(run: Path) -> dict[str, Any]:
 
 
 def report(out: str | Path) -> str:
-    """Test every finished run under ``out`` (once); a table, a picture, results.md."""
+    """Test every finished run under `out` (once); a table, a picture, results.md."""
     out = Path(out)
     runs: dict[str, dict[str, Any]] = {}
     for folder in (RunFolder(path.parent) for path in sorted(out.glob("*/result.json"))):

@@ -38,10 +38,10 @@ def errors_at(
     batch: int = 8,
     seconds: float | None = None,
 ) -> dict[str, Any]:
-    """A run's errors on fresh sequences of ``size``, at most ``batch`` of them at a time.
+    """A run's errors on fresh sequences of `size`, at most `batch` of them at a time.
 
-    ``rows``: of the memory; None for one row for each word that could be written. ``delta``: from which weight on a row
-    counts as accessed; None for the model's own. ``device``: None for the one that the run was trained on.
+    `rows`: of the memory; None for one row for each word that could be written. `delta`: from which weight on a row
+    counts as accessed; None for the model's own. `device`: None for the one that the run was trained on.
     """
     config = RunFolder(Path(run)).config()
     at_once = min(batch, sequences)
@@ -72,7 +72,7 @@ def name_of(size: int, unit: str, index: str = "linear", rows: int | None = None
 
 
 def kept_test(run: str | Path, size: int, unit: str = "tokens", again: bool = False, **options: Any) -> dict[str, Any]:
-    """`errors_at`, measured once (or ``again``) and kept; returns all tests that are there."""
+    """`errors_at`, measured once (or `again`) and kept; returns all tests that are there."""
     file = Path(run) / FILE
     found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     name = name_of(size, unit, **{key: options[key] for key in ("index", "rows", "delta") if key in options})

@@ -1,8 +1,13 @@
 """Word problems of S5 and A5, alone and in one model with multi-query associative recall.
 
 The product of a long word asks for a state that is carried from step to step; recall asks for a memory that holds many
-things apart. ``S5`` and ``A5`` train on words of 1 to 32 elements, ``both`` trains one model on words of S5 and on MQAR
+<<<<<<< HEAD
+things apart. `S5` and `A5` train on words of 1 to 32 elements, `both` trains one model on words of S5 and on MQAR
 with 512 tokens, a quarter of the minibatches. Tests go on to words of 256 elements, 8 times the longest in training.
+=======
+things apart. `S5` and `A5` train on words of 1 to 32 elements, `both` trains one model on words of S5 and on MQAR
+with 512 tokens, half of the minibatches each. Tests go on to words of 256 elements, 8 times the longest in training.
+>>>>>>> main
 
 A block of `SparseMemory` alone cannot carry a product on: what it writes depends on the last few inputs and on nothing
 that it has read, so of a long word a fixed number of blocks sees a fixed number of factors at a time. SAM's controller
@@ -44,7 +49,7 @@ TASKS = {
         },
     ),
 }
-# A model that has the product of words up to some length learns the next one soon: levels lead it there. In ``both`` a
+# A model that has the product of words up to some length learns the next one soon: levels lead it there. In `both` a
 # level is the most pairs as well.
 CURRICULUM = CurriculumConfig(start=2, threshold=0.2, patience=50, max_level=LONGEST)
 PARAMETERS, UNITS = 800_000, 256
@@ -69,7 +74,7 @@ def word_problem(
     models: Sequence[str] = tuple(MODELS),
     steps: int = 30_000,
 ) -> Experiment:
-    """``seeds`` runs of each model on each task, each of at most ``budget`` seconds."""
+    """`seeds` runs of each model on each task, each of at most `budget` seconds."""
     runs = {}
     for task in tasks:
         for model in models:
@@ -126,7 +131,7 @@ def length_errors(run: str | Path) -> dict[str, Any]:
 
 
 def report(out: str | Path) -> str:
-    """Test every finished run under ``out`` (once); a table, a picture for each task, results.md."""
+    """Test every finished run under `out` (once); a table, a picture for each task, results.md."""
     out = Path(out)
     runs: dict[str, dict[str, Any]] = {}
     for folder in (RunFolder(path.parent) for path in sorted(out.glob("*/result.json"))):

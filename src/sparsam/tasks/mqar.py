@@ -1,6 +1,6 @@
 """Multi-query associative recall (MQAR; Arora et al. 2023), generated as the authors' repository zoology does.
 
-A sequence of ``length`` tokens shows n pairs, a key and then its value, and later each of the keys once more; the step
+A sequence of `length` tokens shows n pairs, a key and then its value, and later each of the keys once more; the step
 of such a query is scored, and its answer is the key's value:
 
     key  value  key  value   .    .   query   .    .    .   query   .
@@ -11,12 +11,16 @@ of such a query is scored, and its answer is the key's value:
   values as well.
 * What follows the pairs is cut into slots of two tokens. Each query takes the first token of a slot of its own, slot i
   (from 1) drawn with probability ~ i^(power - 1) without replacement: most queries come soon, as words return in text.
-* All other tokens are blanks, or with ``random_blanks`` drawn from the whole vocabulary.
+<<<<<<< HEAD
+* All other tokens are blanks, or with `random_blanks` drawn from the whole vocabulary.
 * Among 100,000 pairs whose tokens are written in two digits, hundreds of keys share a digit with the one asked for;
-  among 256 one or two do. A share ``crowded`` of the minibatches draws its keys from a few digits only, so that short
+  among 256 one or two do. A share `crowded` of the minibatches draws its keys from a few digits only, so that short
   sequences have neighbours that are as near.
+=======
+* All other tokens are blanks, or with `random_blanks` drawn from the whole vocabulary.
+>>>>>>> main
 
-A size is a number of pairs, 4 tokens for each of them and 64 at least; ``slices`` are pairs of (length, pairs).
+A size is a number of pairs, 4 tokens for each of them and 64 at least; `slices` are pairs of (length, pairs).
 """
 
 from __future__ import annotations
@@ -29,15 +33,15 @@ from torch import Tensor
 from sparsam.tasks.task import Batch
 from sparsam.tasks.tokens import TokenTask, base_of
 
-#: (tokens, pairs) of zoology's training and test sets.
+# (tokens, pairs) of zoology's training and test sets.
 TRAINED = ((64, 4), (128, 8), (256, 16), (256, 32), (256, 64))
 TESTED = ((64, 4), (64, 8), (64, 16), (128, 32), (256, 64), (512, 128), (1024, 256))
 
 
 class Mqar(TokenTask):
-    """A minibatch is drawn from one of ``slices``; at level h it has U(1, h) pairs.
+    """A minibatch is drawn from one of `slices`; at level h it has U(1, h) pairs.
 
-    ``slices``: None for those of zoology's training set that the vocabulary has keys for.
+    `slices`: None for those of zoology's training set that the vocabulary has keys for.
     """
 
     name = "mqar"
@@ -77,11 +81,11 @@ class Mqar(TokenTask):
         return self.sample_slice(batch_size, generator, *self.slices[chosen])
 
     def sample_size(self, batch_size: int, generator: torch.Generator, size: int) -> Batch:
-        """A minibatch of exactly ``size`` pairs, in the shortest sequence that has room for them (64 at least)."""
+        """A minibatch of exactly `size` pairs, in the shortest sequence that has room for them (64 at least)."""
         return self.sample_slice(batch_size, generator, max(64, 4 * size), size)
 
     def sample_slice(self, batch_size: int, generator: torch.Generator, length: int, pairs: int) -> Batch:
-        """A minibatch of ``pairs`` pairs in ``length`` tokens."""
+        """A minibatch of `pairs` pairs in `length` tokens."""
         self.check_batch_size(batch_size)
         self._check_slice(length, pairs)
         half = self.vocabulary // 2

@@ -1,13 +1,13 @@
 """Selective copying (Gu and Dao 2023, section 4.1.1): the tokens that matter, among blanks, in order.
 
-``items`` data tokens stand in random places of a sequence of blanks; then a marker is shown once for each of them, and
+`items` data tokens stand in random places of a sequence of blanks; then a marker is shown once for each of them, and
 the data tokens are the answers in the order in which they came:
 
     0  5  0  0  2  0  9  0  [V-1] [V-1] [V-1]
     -  -  -  -  -  -  -  -    5     2     9
 
 Of V = 16 tokens 0 is the blank, V - 1 the marker, the others are data. The size is the number of tokens before the
-first marker (256 by default). With ``min_items`` a minibatch has fewer items by chance: a model that can tell the first
+first marker (256 by default). With `min_items` a minibatch has fewer items by chance: a model that can tell the first
 of two from the second soon tells more of them apart.
 """
 
@@ -20,9 +20,9 @@ from sparsam.tasks.tokens import TokenTask
 
 
 class SelectiveCopy(TokenTask):
-    """``min_length`` to ``max_length`` tokens before the markers, or at level h ``items`` to h.
+    """`min_length` to `max_length` tokens before the markers, or at level h `items` to h.
 
-    ``min_items``: minibatches that are drawn without a size have ``min_items`` to ``items`` items; None for ``items``.
+    `min_items`: minibatches that are drawn without a size have `min_items` to `items` items; None for `items`.
     """
 
     name = "selective_copy"
@@ -55,7 +55,7 @@ class SelectiveCopy(TokenTask):
         return self._sample(batch_size, generator, size, items)
 
     def sample_size(self, batch_size: int, generator: torch.Generator, size: int) -> Batch:
-        """A minibatch of ``size`` tokens and ``items`` markers a sequence."""
+        """A minibatch of `size` tokens and `items` markers a sequence."""
         return self._sample(batch_size, generator, size, self.items)
 
     def _sample(self, batch_size: int, generator: torch.Generator, size: int, items: int) -> Batch:

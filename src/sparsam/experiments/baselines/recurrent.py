@@ -15,7 +15,7 @@ from sparsam.experiments.baselines.convolution import ShortConvolution
 
 
 class LSTM(nn.Module):
-    """`nn.LSTM` of the model's width, or of ``hidden_size`` units with a linear map back to the width."""
+    """`nn.LSTM` of the model's width, or of `hidden_size` units with a linear map back to the width."""
 
     def __init__(self, width: int, hidden_size: int | None = None) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class SAMState(NamedTuple):
 
 
 class SAM(nn.Module):
-    """`sparsam.SAM` over a short convolution; ``settings`` are its arguments besides input and output size."""
+    """`sparsam.SAM` over a short convolution; `settings` are its arguments besides input and output size."""
 
     def __init__(self, width: int, conv: int = 4, **settings: Any) -> None:
         super().__init__()
