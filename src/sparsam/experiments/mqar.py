@@ -1,6 +1,5 @@
 """Multi-query associative recall beside attention and a linear recurrence: accuracy and cost over pairs and length.
 
-<<<<<<< HEAD
 Two tasks. `zoology` is the setting of Arora et al. 2023: 8,192 tokens, 64 to 256 of them with 4 to 64 pairs in
 training, up to 1,024 with 256 pairs in the test. `large` has 262,144 tokens, enough keys for 100,000 pairs; a token
 is written with two digits of 512 (`sparsam.tasks.tokens`), so that 256 pairs at a time show a model all it needs; half
@@ -8,12 +7,6 @@ of its minibatches draw the keys from few digits, as near to each other as keys 
 100,000 pairs in 400,000 tokens, streamed in pieces; one of them, for as long as it takes, is
 
     python -m sparsam.experiments.token_lengths runs/mqar/large-memory-one-head-0 100000 --index auto
-=======
-Two tasks. `zoology` is the setting of Arora et al. 2023: 8,192 tokens, 64 to 256 of them with 4 to 64 pairs in
-training, up to 1,024 with 256 pairs in the test. `large` has 262,144 tokens, enough keys for 100,000 pairs; a token
-is written with two digits of 512 (`sparsam.tasks.tokens`), so that 256 pairs at a time show a model all it needs. Its
-tests go on to 100,000 pairs in 400,000 tokens, streamed in pieces.
->>>>>>> main
 
 All models have width 128 and 300,000 parameters in their blocks, the same optimiser and the same minibatches. Where
 zoology draws the smallest slice five times as often as the others, here all are drawn alike.
@@ -139,37 +132,6 @@ def slice_errors(run: str | Path) -> dict[str, Any]:
     return found
 
 
-<<<<<<< HEAD
-=======
-def long_errors(run: str | Path, pairs: int, index: str = "linear", seconds: float | None = None) -> dict[str, Any]:
-    """A run's errors on one sequence of `pairs` pairs in four times as many tokens, by that kind of search."""
-    from sparsam.training.saved import load_model
-
-    _, task, config = load_model(run)
-    rows = _room(4 * pairs, config.model.num_heads)
-    model, _, _ = load_model(run, memory_size=rows, index=index)
-    model.to(config.device)
-    draw = partial(task.sample_size, 1, size=pairs)
-    found = error_rate(model, task, draw, 1, config.seed + 1, config.device, seconds=seconds)
-    return {**found, "memory_size": rows, "index": index}
-
-
-def long_test(run: Path, pairs: int, index: str, seconds: float | None, again: bool = False) -> dict[str, Any]:
-    """`long_errors`, kept beside the run in long.json; measured once, or `again`. Returns all that is there."""
-    file, key = run / "long.json", f"{pairs:,} pairs, {index}"
-    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
-    if again or key not in found:
-        found[key] = long_errors(run, pairs, index, seconds)
-        file.write_text(json.dumps(found, indent=2) + "\n")
-    return found
-
-
-def _room(tokens: int, heads: int) -> int:
-    """Rows for every word that could be written: one for each head and token, as a power of two."""
-    return 1 << (tokens * heads - 1).bit_length()
-
-
->>>>>>> main
 def report(out: str | Path) -> str:
     """Test every finished run under `out` (once), measure what each model costs (once); tables, plots, results.md."""
     out = Path(out)

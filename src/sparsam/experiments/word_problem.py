@@ -1,13 +1,8 @@
 """Word problems of S5 and A5, alone and in one model with multi-query associative recall.
 
 The product of a long word asks for a state that is carried from step to step; recall asks for a memory that holds many
-<<<<<<< HEAD
 things apart. `S5` and `A5` train on words of 1 to 32 elements, `both` trains one model on words of S5 and on MQAR
 with 512 tokens, a quarter of the minibatches. Tests go on to words of 256 elements, 8 times the longest in training.
-=======
-things apart. `S5` and `A5` train on words of 1 to 32 elements, `both` trains one model on words of S5 and on MQAR
-with 512 tokens, half of the minibatches each. Tests go on to words of 256 elements, 8 times the longest in training.
->>>>>>> main
 
 A block of `SparseMemory` alone cannot carry a product on: what it writes depends on the last few inputs and on nothing
 that it has read, so of a long word a fixed number of blocks sees a fixed number of factors at a time. SAM's controller

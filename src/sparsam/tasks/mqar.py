@@ -11,14 +11,10 @@ of such a query is scored, and its answer is the key's value:
   values as well.
 * What follows the pairs is cut into slots of two tokens. Each query takes the first token of a slot of its own, slot i
   (from 1) drawn with probability ~ i^(power - 1) without replacement: most queries come soon, as words return in text.
-<<<<<<< HEAD
 * All other tokens are blanks, or with `random_blanks` drawn from the whole vocabulary.
 * Among 100,000 pairs whose tokens are written in two digits, hundreds of keys share a digit with the one asked for;
   among 256 one or two do. A share `crowded` of the minibatches draws its keys from a few digits only, so that short
   sequences have neighbours that are as near.
-=======
-* All other tokens are blanks, or with `random_blanks` drawn from the whole vocabulary.
->>>>>>> main
 
 A size is a number of pairs, 4 tokens for each of them and 64 at least; `slices` are pairs of (length, pairs).
 """
