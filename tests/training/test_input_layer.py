@@ -128,7 +128,7 @@ def test_the_rate_falls_by_time():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"final_by": "hours"}, "optimizer.final_by: unknown 'hours'"),
+        ({"final_by": "hours"}, "optimizer.final_by: expected one of 'steps', 'seconds', got 'hours'"),
         ({"hold_share": 1.0}, "optimizer.hold_share: expected a share below 1, got 1.0"),
         ({"input_layer_from": 2.0}, "optimizer.input_layer_from: expected a share from 0 to 1, got 2.0"),
     ],

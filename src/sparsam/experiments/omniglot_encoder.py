@@ -34,7 +34,7 @@ _PREFIX = "input_layer.images."  # of the encoder's weights in a model's
 
 
 def contrastive_loss(features: Tensor, targets: Tensor, sharpness: float = SHARPNESS) -> Tensor:
-    """The loss above of features (n, F), whatever their length, of characters ``targets`` (n,)."""
+    """The loss above of features (n, F), whatever their length, of characters `targets` (n,)."""
     unit = F.normalize(features, dim=-1)
     itself = torch.eye(len(targets), dtype=torch.bool, device=targets.device)
     likeness = (sharpness * unit @ unit.T).masked_fill(itself, -1e9).log_softmax(-1)
@@ -51,9 +51,9 @@ def train_encoder(
     seconds: float | None = None,
     variety: float = 0.1,
 ) -> tuple[LabelledImages, dict[str, Any]]:
-    """A trained input layer of ``task`` (its label vectors are the first ones), and what its training was.
+    """A trained input layer of `task` (its label vectors are the first ones), and what its training was.
 
-    The rate falls from 3e-3 to 3e-5 along a cosine over ``steps``, or over ``seconds`` where they end first.
+    The rate falls from 3e-3 to 3e-5 along a cosine over `steps`, or over `seconds` where they end first.
     """
     torch.manual_seed(mix(seed))
     layer = task.input_layer().to(device)
@@ -110,7 +110,7 @@ def nearest_neighbour(
 
 
 def save_encoder(layer: LabelledImages, path: Path, about: dict[str, Any]) -> None:
-    """A weights file of the encoder alone, for ``RunConfig.weights``, written beside its place and moved there."""
+    """A weights file of the encoder alone, for `RunConfig.weights`, written beside its place and moved there."""
     from safetensors.torch import save
 
     weights = {f"{_PREFIX}{name}": value.cpu().contiguous() for name, value in layer.images.state_dict().items()}
@@ -121,7 +121,7 @@ def save_encoder(layer: LabelledImages, path: Path, about: dict[str, Any]) -> No
 
 
 def load_encoder(task: Any, path: Path) -> LabelledImages:
-    """The input layer of ``task`` with the encoder of a file of :func:`save_encoder`, or of a run's weights."""
+    """The input layer of `task` with the encoder of a file of `save_encoder`, or of a run's weights."""
     from sparsam.training.checkpoint import load_weights
 
     saved = load_weights(path)[0]

@@ -1,16 +1,16 @@
 """SAM paper, figure on Omniglot, from pixels: a small convolutional encoder before every model.
 
-The encoder is trained first, by itself and on training characters only (``omniglot_encoder``), once for each seed; all
+The encoder is trained first, by itself and on training characters only (`omniglot_encoder`), once for each seed; all
 models of that seed begin with it. Then a model learns what to do with its features, by a curriculum from 8 to 128
 characters, and for the last fifth of the run the encoder learns with it. All models have the same data, augmentation,
 encoder, rates and time.
 
 What differs from the paper: the encoder and its training beforehand, the last image beside its label, label vectors in
-place of one-hot labels (``sparsam.tasks.labelled_images``), first weights of SAM, SDNC and DAM that write into unused
-words and look up by what they write (``START``), labels from the level's own up to level 32 (``pool``), Adam with a
-falling rate, characters of training episodes mirrored and bent (``variety``), 28 x 28 pixels.
+place of one-hot labels (`sparsam.tasks.labelled_images`), first weights of SAM, SDNC and DAM that write into unused
+words and look up by what they write (`START`), labels from the level's own up to level 32 (`pool`), Adam with a
+falling rate, characters of training episodes mirrored and bent (`variety`), 28 x 28 pixels.
 
-On a GPU: ``--set device=cuda --set task.training.device=cuda``, which draws the episodes there as well.
+On a GPU: `--set device=cuda --set task.training.device=cuda`, which draws the episodes there as well.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def omniglot_pixels(
     max_level: int = 128,
     steps: int = 1_000_000,
 ) -> Experiment:
-    """``budget`` seconds of training for each run, the same for all models."""
+    """`budget` seconds of training for each run, the same for all models."""
     runs = {}
     for model in models:
         for seed in range(seeds):
@@ -123,8 +123,8 @@ def evaluate_run(
     batch_size: int = 4,
     device: str | None = None,
 ) -> dict[str, Any]:
-    """Errors by number of characters and presentation of a run's newest checkpoint, kept as ``{split}.json``; the
-    sparse models have ``TEST_MEMORY`` words."""
+    """Errors by number of characters and presentation of a run's newest checkpoint, kept as `{split}.json`; the
+    sparse models have `TEST_MEMORY` words."""
     from sparsam.training.saved import load_model, read_saved
 
     config = read_saved(run)[1]
@@ -149,7 +149,7 @@ def neighbours(
     episodes: int = 8,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """The nearest neighbour on pixels, or on the features of the encoder in ``file``, as in :func:`evaluate_run`."""
+    """The nearest neighbour on pixels, or on the features of the encoder in `file`, as in `evaluate_run`."""
     task = config.task.build()
     layer = None if file is None else load_encoder(task, file).to(device)
     result = {}
@@ -160,7 +160,7 @@ def neighbours(
 
 
 def report(out: str | Path, sizes: Sequence[int] = SIZES, episodes: int = 8) -> str:
-    """The table of all runs under ``out`` that have ended, and of the nearest neighbour on their input.
+    """The table of all runs under `out` that have ended, and of the nearest neighbour on their input.
 
     Written to results.md (returned) and results.json.
     """

@@ -114,7 +114,7 @@ class LabelledImages(nn.Module):
     Args:
         side: of the images.
         labels: how many there are.
-        features, channels, fixed_norm: of the :class:`ImageEncoder`.
+        features, channels, fixed_norm: of the `ImageEncoder`.
         label_size: V, the width of the label vectors and of the answers.
     """
 
@@ -135,7 +135,7 @@ class LabelledImages(nn.Module):
 
     @property
     def late(self) -> nn.Module:
-        """What a run may leave as it is at first (``optimizer.input_layer_from``)."""
+        """What a run may leave as it is at first (`optimizer.input_layer_from`)."""
         return self.images
 
     @property

@@ -1,9 +1,9 @@
 """Omniglot from pixels: the drawings as they are, seen through a small convolutional network that is trained with the
-model (:class:`~.labelled_images.LabelledImages`).
+model (`sparsam.tasks.labelled_images.LabelledImages`).
 
-Episodes, splits, labels and augmentation are those of :class:`~.omniglot.Omniglot`: neither normalisation nor stroke
-directions. The paper shows pixels to the controller itself and one-hot labels to it and asks for them; here both go
-through the input layer, for every model alike.
+Episodes, splits, labels and augmentation are those of `sparsam.tasks.omniglot.Omniglot`: neither normalisation nor
+stroke directions. The paper shows pixels and one-hot labels to the controller itself and has it answer in one-hot
+labels; here both go through the input layer, for every model alike.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ __all__ = ["OmniglotPixels"]
 class OmniglotPixels(Omniglot):
     """Episodes of hand-written characters, with an input layer.
 
-    :param root: where the data is; see :mod:`sparsam.data.locate`.
-    :param features, channels, label_size, fixed_norm: of the input layer.
-    :param image_size, settings: see :class:`~.omniglot.Omniglot`; ``normalise`` and ``strokes`` are not among them.
+    Args:
+        root: where the data is; see `sparsam.data.locate`.
+        features, channels, label_size, fixed_norm: of the input layer.
+        image_size, settings: see `sparsam.tasks.omniglot.Omniglot`; `normalise` and `strokes` are not among them.
     """
 
     name = "omniglot_pixels"

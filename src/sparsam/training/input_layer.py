@@ -1,7 +1,7 @@
 """A task's own input layer before a model, trained with it.
 
-A task that has ``input_layer()`` shows what a model cannot take as it is, such as images. The layer maps a batch's
-inputs to vectors of the task's ``input_size``, and with ``scores`` the model's outputs to what the task's loss expects.
+A task that has `input_layer()` shows what a model cannot take as it is, such as images. The layer maps a batch's
+inputs to vectors of the task's `input_size`, and with `scores` the model's outputs to what the task's loss expects.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PREFIX = "input_layer."
 
 
 class WithInputLayer(nn.Module):
-    """``model`` behind ``input_layer``; the calling convention is the model's."""
+    """`model` behind `input_layer`; the calling convention is the model's."""
 
     def __init__(self, input_layer: nn.Module, model: nn.Module) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ def set_learning(layer: nn.Module, on: bool) -> None:
 
 
 def late_part(model: nn.Module) -> nn.Module | None:
-    """What of the input layer ``optimizer.input_layer_from`` is about: its ``late`` part, or all of it."""
+    """What of the input layer `optimizer.input_layer_from` is about: its `late` part, or all of it."""
     if not isinstance(model, WithInputLayer):
         return None
     late = getattr(model.input_layer, "late", model.input_layer)
