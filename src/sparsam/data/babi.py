@@ -15,7 +15,7 @@ import os
 import re
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,26 +50,29 @@ _FILE = re.compile(r"(?:^|/)((?:en|en-10k)/qa\d+_[a-z-]+_(?:train|train\.partial
 @dataclass
 class Story:
     """`words` with a dash per answer word; `answers[i]` is the word due at step `steps[i]` for question
-    number `questions[i]`; `sentences[t]` numbers the line that word t belongs to."""
+    number `questions[i]`; `sentences[t]` numbers the line that word t belongs to, from 0; `needed` holds the
+    lines that are questions or that the data names as supporting an answer."""
 
     words: list[str] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
     questions: list[int] = field(default_factory=list)
     sentences: list[int] = field(default_factory=list)
+    needed: set[int] = field(default_factory=set)
 
     def add(self, words: list[str]) -> None:
         line = self.sentences[-1] + 1 if self.sentences else 0
         self.words += words
         self.sentences += [line] * len(words)
 
-    def ask(self, answers: list[str]) -> None:
-        """Dashes for the answers to the question that was just added."""
+    def ask(self, answers: list[str], support: Iterable[int] = ()) -> None:
+        """Dashes for the answers to the question that was just added, which the lines ``support`` answer."""
         number = self.questions[-1] + 1 if self.questions else 0
         self.steps += range(len(self.words), len(self.words) + len(answers))
         self.answers += answers
         self.questions += [number] * len(answers)
         self.words += [DASH] * len(answers)
+        self.needed |= {self.sentences[-1], *support}
         self.sentences += [self.sentences[-1]] * len(answers)
 
     @property
@@ -124,7 +127,8 @@ def parse_stories(text: str, name: str = "text") -> list[Story]:
                 raise DataError(
                     f"{name}, line {number}: expected an answer of words separated by commas, got {columns[0]!r}"
                 )
-            stories[-1].ask(answers)
+            support = columns[1].split() if len(columns) > 1 else []
+            stories[-1].ask(answers, (int(entry) - 1 for entry in support if entry.isdigit()))
     if not stories:
         raise DataError(f"{name}: there is no story in it; the file is empty or damaged")
     return stories

@@ -57,12 +57,15 @@ class Encoded:
     """Stories as flat arrays: story s has the steps `starts[s]` to `starts[s + 1]`.
 
     `words` (int16) what goes in; `targets` (int16) the answer word or -1; `questions` (int16) the
-    question's number in its story or -1; `tasks` (int16, one per story) 1 to 20.
+    question's number in its story or -1; `lines` (int16) the line of the story; `needed` (bool) whether it is a
+    question or supports an answer; `tasks` (int16, one per story) 1 to 20.
     """
 
     words: np.ndarray
     targets: np.ndarray
     questions: np.ndarray
+    lines: np.ndarray
+    needed: np.ndarray
     starts: np.ndarray
     tasks: np.ndarray
 
@@ -83,24 +86,33 @@ class Encoded:
         lengths = self.lengths[stories]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         steps = np.repeat(self.starts[stories] - starts[:-1], lengths) + np.arange(starts[-1])
-        return Encoded(self.words[steps], self.targets[steps], self.questions[steps], starts, self.tasks[stories])
+        per_step = (self.words, self.targets, self.questions, self.lines, self.needed)
+        return Encoded(*(values[steps] for values in per_step), starts, self.tasks[stories])
 
     def batch(
         self,
         stories: np.ndarray,
         scale: float = 1.0,
         exchange: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+        left_out: np.ndarray | None = None,
     ) -> Batch:
         """These stories side by side, padded to the longest; padding is all zero and masked, a word's one is `scale`.
 
         Args:
             exchange: replaces (T, B) words, -1 for none, of stories of the given tasks, inputs and targets alike.
+            left_out: (lines, B), true for lines of a story that are not told unless they are needed.
         """
         lengths = self.lengths[stories]
         steps, size = int(lengths.max()), len(stories)
         time = np.arange(steps)[:, None]
         inside = time < lengths  # (T, B)
         source = np.where(inside, self.starts[stories] + time, 0)
+        if left_out is not None:
+            told = inside & (self.needed[source] | ~left_out[self.lines[source], np.arange(size)])
+            order = np.argsort(~told, axis=0, kind="stable")  # what is told moves up
+            lengths = told.sum(0)
+            steps = int(lengths.max())
+            source, inside = np.take_along_axis(source, order, 0)[:steps], time[:steps] < lengths
         tasks = self.tasks[stories].astype(np.int64)
         told = np.where(inside, self.words[source], 0).astype(np.int64)
         asked = np.where(inside, self.targets[source], -1).astype(np.int64)
@@ -120,13 +132,17 @@ def encode(stories: list[tuple[int, Story]]) -> Encoded:
     starts = np.concatenate([[0], np.cumsum([len(story.words) for _, story in stories])]).astype(np.int64)
     words = np.empty(starts[-1], np.int16)
     targets, questions = np.full_like(words, -1), np.full_like(words, -1)
+    lines, needed = np.empty_like(words), np.empty(len(words), bool)
     for start, (_, story) in zip(starts, stories, strict=False):
         words[start : start + len(story.words)] = word_numbers(story.words)
+        lines[start : start + len(story.words)] = story.sentences
+        needed[start : start + len(story.words)] = [line in story.needed for line in story.sentences]
         if story.steps:
             steps = start + np.asarray(story.steps)
             targets[steps] = word_numbers(story.answers)
             questions[steps] = story.questions
-    return Encoded(words, targets, questions, starts, np.asarray([task for task, _ in stories], np.int16))
+    tasks = np.asarray([task for task, _ in stories], np.int16)
+    return Encoded(words, targets, questions, lines, needed, starts, tasks)
 
 
 def question_results(outputs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -198,6 +214,9 @@ class Babi:
             1.2 with 12.
         exchange: share of the training stories that are told with other names, drawn anew each time (see
             `sparsam.tasks.babi_exchange`); evaluation never is.
+        easy_first: tasks whose training stories begin short. A level of the curriculum is then a percentage: at level h
+            each line that the data does not name as supporting an answer is left out with probability 1 - h / 100.
+            None: a level has no meaning.
         max_length: longer stories are left out of training (never out of evaluation); None keeps all.
         tasks: train and evaluate on some tasks only; None means all 20.
         verify: compare the files with the official ones; False allows other files in the same format.
@@ -216,6 +235,7 @@ class Babi:
         spread: float = 1.1,
         scale: float = 1.0,
         exchange: float = 0.0,
+        easy_first: list[int] | None = None,
         max_length: int | None = None,
         tasks: list[int] | None = None,
         verify: bool = True,
@@ -231,10 +251,12 @@ class Babi:
             raise ValueError(f"scale: expected a positive number, got {scale}")
         if not 0 <= exchange <= 1:
             raise ValueError(f"exchange: expected a share from 0 to 1, got {exchange}")
-        if tasks is not None and (not tasks or not set(tasks) <= set(range(1, 21))):
-            raise ValueError(f"tasks: expected numbers from 1 to 20, got {tasks}")
+        for name, numbers in (("tasks", tasks), ("easy_first", easy_first)):
+            if numbers is not None and (not numbers or not set(numbers) <= set(range(1, 21))):
+                raise ValueError(f"{name}: expected numbers from 1 to 20, got {numbers}")
         self.input_size = self.output_size = len(VOCABULARY)
         self.scale, self.exchange = scale, exchange
+        self._easy_first = np.isin(np.arange(21), easy_first or [])
         self._exchange = Exchange(VOCABULARY)
         files = open_babi(root, variant)
         self.fingerprint = files.checksum
@@ -264,11 +286,16 @@ class Babi:
         if batch_size < 1:
             raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
         stories = self._buckets.draw(batch_size, generator)
+        tasks = self.train.tasks[stories]
+        left_out = None
+        if level is not None and level < 100 and self._easy_first[tasks].any():
+            drawn = torch.rand(int(self.train.lines.max()) + 1, batch_size, generator=generator).numpy()
+            left_out = (drawn >= level / 100) & self._easy_first[tasks]
         if not self.exchange:
-            return self.train.batch(stories, self.scale)
-        permutations = self._exchange.permutations(self.train.tasks[stories], generator, self.exchange)
+            return self.train.batch(stories, self.scale, left_out=left_out)
+        permutations = self._exchange.permutations(tasks, generator, self.exchange)
         return self.train.batch(
-            stories, self.scale, lambda words, tasks: self._exchange.apply(words, tasks, permutations)
+            stories, self.scale, lambda words, tasks: self._exchange.apply(words, tasks, permutations), left_out
         )
 
     def evaluation_batches(self, split: str, batch_size: int) -> Iterator[Batch]:
@@ -382,4 +409,4 @@ def _encoded(files: BabiFiles, split: str) -> Encoded:
         stories = [(task, story) for task in range(1, 21) for story in files.stories(task, split)]
         return vars(encode(stories))
 
-    return Encoded(**cached(f"babi-1-{files.variant}-{split}-{files.checksum[:16]}", make))
+    return Encoded(**cached(f"babi-2-{files.variant}-{split}-{files.checksum[:16]}", make))

@@ -79,18 +79,24 @@ class OptimizerConfig:
 
 @dataclass
 class CurriculumConfig:
-    """The exponential curriculum: the level doubles when the mean loss of `patience` minibatches is low enough."""
+    """The exponential curriculum: the level doubles when the mean loss of `patience` minibatches is low enough.
+
+    With `over` it rises by the clock instead, evenly from `start` to `max_level`.
+    """
 
     start: int = 2
     threshold: float = 0.05  # nats per bit
     patience: int = 100
     max_level: int | None = None
+    over: int | None = None  # minibatches from start to max_level, whatever the loss
 
     def __post_init__(self) -> None:
         if self.start < 1:
             raise ValueError(f"curriculum.start: expected at least 1, got {self.start}")
         if self.patience < 1:
             raise ValueError(f"curriculum.patience: expected at least 1, got {self.patience}")
+        if self.over is not None and (self.over < 1 or self.max_level is None):
+            raise ValueError(f"curriculum.over: expected at least 1 and a curriculum.max_level, got {self.over}")
 
 
 @dataclass

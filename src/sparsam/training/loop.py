@@ -106,6 +106,8 @@ class Run:
         config = self.config
         self.step += 1
         step = self.step
+        if self.curriculum:
+            self.curriculum.rise(step)
         if isinstance(loss, Tensor) and isinstance(norm, Tensor):
             self._readback.send(step, loss, norm)
             self._catch_up(all_of_them=False)
@@ -144,7 +146,7 @@ class Run:
             self.write("passed_over", loss=str(loss), gradient_norm=str(norm), level=self.level)
             self.display.note(f"minibatch {step:,}: passed over (loss {loss:.4g}, gradient norm {norm:.4g})")
         self._last_loss, self._last_norm = loss, norm
-        if finite and self.curriculum and self.curriculum.update(loss):
+        if finite and self.curriculum and not self.curriculum.timed and self.curriculum.update(loss):
             self.write(
                 "level",
                 level=self.curriculum.level,
@@ -278,6 +280,7 @@ class Run:
         self.learner.time_steps = state["time_steps"]
         if self.curriculum and state["curriculum"]:
             self.curriculum.load_state_dict(state["curriculum"])
+            self.curriculum.rise(self.step)
         self._loss_sum, self._loss_count = state["window"]
         self._seconds_before = state["seconds"]
         self.evaluation = state["evaluation"]
@@ -369,8 +372,9 @@ def _carry_out(opening: Opening, processes: Processes, display: progress.Progres
 
 
 def _train_here(run: Run, learner: Learner, processes: Processes) -> Outcome:
-    # A curriculum chooses the next minibatch by the loss of this one, and processes exchange it.
-    learner.deferred = processes.size == 1 and run.curriculum is None and learner.on_gpu
+    # A curriculum that is not timed chooses the next minibatch by the loss of this one, and processes exchange it.
+    free = run.curriculum is None or run.curriculum.timed
+    learner.deferred = processes.size == 1 and free and learner.on_gpu
     reason = "steps" if run.step >= run.config.steps else None
     with Interrupt() as interrupt:
         while reason is None:
