@@ -17,6 +17,8 @@ RECIPES: dict[str, str] = {
     "babi": "sparsam.experiments.babi:babi",
     "omniglot": "sparsam.experiments.omniglot:omniglot",
     "mqar": "sparsam.experiments.mqar:mqar",
+    "induction": "sparsam.experiments.long_copies:induction",
+    "selective-copy": "sparsam.experiments.long_copies:selective_copy",
     "word-problem": "sparsam.experiments.word_problem:word_problem",
     "demo": "sparsam.experiments.demo:demo",
 }
