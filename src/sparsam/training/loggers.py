@@ -29,7 +29,7 @@ class Logger(Protocol):
         ...
 
     def log(self, kind: str, step: int, values: dict[str, float]) -> None:
-        """Numbers of minibatch `step`: kind "train" has loss, errors and gradient_norm; other kinds are "eval", "memory",
+        """Numbers of minibatch `step`. Kind "train" has loss, errors and gradient_norm; others are "eval", "memory",
         "level" and "end"."""
         ...
 
