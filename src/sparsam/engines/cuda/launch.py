@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -18,8 +19,7 @@ from sparsam.engines.cuda.weights import Packed
 
 PRODUCT = 8192  # numbers of a matrix multiplied together
 SEARCH, WARPS = 128, 8  # rows of the memory looked at together; warps of a program
-SEARCH_LINKED, LINKED = 64, 4  # the same with links; rows of P changed together, per warp. More do not fit the
-# registers, and the code not its cache.
+SEARCH_LINKED = 64  # the same with links
 
 _compiled: dict[Any, Any] = {}
 
@@ -41,7 +41,8 @@ def bound(
 
     Triton finds the compiled kernel again at every launch by looking at all arguments, which takes longer than a step
     of a sequence. Here whole numbers are not compiled for and every tensor begins at a multiple of 16 bytes, so the
-    constants decide, with the `types` of those tensors that are not always of one.
+    constants decide, with the `types` of those tensors that are not always of one. Tensors are handed over as their
+    addresses: for a tensor the launcher asks the driver about it, and a kernel here has up to sixty.
     """
     if interpreted():
         return lambda *more: kernel[grid](*arguments, *more, **constants, num_warps=warps)
@@ -49,13 +50,25 @@ def bound(
     key = (kernel.__name__, values, warps, types, torch.cuda.current_device())
     found = _compiled.get(key)
     if found is not None:
-        run = found[(*grid, 1, 1)[:3]]
-        return lambda *more: run(*arguments, *more, *values)
+        run, stream = found[(*grid, 1, 1)[:3]], torch.cuda.current_stream().cuda_stream
+        places = [value.data_ptr() if isinstance(value, Tensor) else value for value in arguments]
+
+        def launch(*more: Any, kept: Any = arguments) -> None:  # the tensors stay for as long as they may be launched
+            run(*places, *more, *values, stream=stream)
+
+        return launch
 
     def first(*more: Any) -> None:
         _compiled[key] = kernel[grid](*arguments, *more, **constants, num_warps=warps)
 
     return first
+
+
+def on_device_of(x: Tensor) -> AbstractContextManager[object]:
+    """Launches go to the device of `x`, whichever is the current one."""
+    if not x.is_cuda or x.device.index == torch.cuda.current_device():
+        return nullcontext()
+    return torch.cuda.device(x.device)
 
 
 def no_tensor(like: Tensor) -> Tensor:
@@ -117,7 +130,7 @@ def forward_launch(
         memory.queue_rows,
         memory.queue_stamps,
         *((none,) * 6 if links is None else links.tensors()),
-        *(new_scratch(size, batch, rows, none) if scratch is None else scratch),
+        *(new_scratch(size, batch, none) if scratch is None else scratch),
         none if partial is None else partial,
         *((none,) * 10 if ends_of_state is None else ends_of_state),
         ends,
@@ -133,7 +146,6 @@ def forward_launch(
         SIMILARITY=sizes.similarity,
         PRODUCT=PRODUCT,
         SEARCH=SEARCH_LINKED if size.KL else SEARCH,
-        LINKED=LINKED * warps,
         WRITE=part != "read",
         READ=part != "write",
         SPLITS=0 if partial is None else partial.shape[1],
@@ -145,18 +157,13 @@ def forward_launch(
     return bound(kernel, (batch,), arguments, constants, warps, types)
 
 
-def new_scratch(size: Layout, batch: int, rows: int, like: Tensor) -> tuple[Tensor, ...]:
+def new_scratch(size: Layout, batch: int, like: Tensor) -> tuple[Tensor, ...]:
     """Room that the links need during a step."""
     if not size.KL:
-        return (like,) * 4
-    counts: dict[str, Any] = {"dtype": torch.int32, "device": like.device}
-    candidates = torch.empty(batch, size.RP, size.CP, **counts)
-    return (
-        torch.empty(batch, rows, **counts),
-        torch.empty(batch, size.CHANGED, **counts),
-        candidates,
-        torch.empty(candidates.shape, dtype=torch.float32, device=like.device),
-    )
+        return like, like
+    shape = (batch, size.RP, size.CP)
+    candidates = torch.empty(shape, dtype=torch.int32, device=like.device)
+    return candidates, torch.empty(shape, dtype=torch.float32, device=like.device)
 
 
 def search_launch(

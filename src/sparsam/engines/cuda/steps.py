@@ -63,7 +63,7 @@ def forward(
     _begin(size, tape, given)
     parts = parts_of_search(batch, rows) if parts is None else parts
     partial = torch.empty(batch, parts, size.RP, size.KP, dtype=torch.int64, device=none.device) if parts else None
-    scratch = new_scratch(size, batch, rows, none)
+    scratch = new_scratch(size, batch, none)
     if matrices is not None:
         matrices = Packed(*(matrix.to(torch.float32) for matrix in matrices))
         if size.CELL == "gru":

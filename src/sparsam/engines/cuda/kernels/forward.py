@@ -56,8 +56,6 @@ def forward(
     now_columns,
     now_weights,
     # scratch
-    mark,
-    changed,
     scratch_rows,
     scratch_weights,
     partial,  # (B, SPLITS, RP, KP) keys of a search that was split
@@ -98,11 +96,9 @@ def forward(
     KL: tl.constexpr,  # 0 for SAM
     KLP: tl.constexpr,
     CP: tl.constexpr,
-    CHANGED: tl.constexpr,
     SIMILARITY: tl.constexpr,
     PRODUCT: tl.constexpr,
     SEARCH: tl.constexpr,
-    LINKED: tl.constexpr,  # rows of P changed together
     WRITE: tl.constexpr,
     READ: tl.constexpr,
     SPLITS: tl.constexpr,
@@ -129,8 +125,6 @@ def forward(
         after_weights += b * M * KL
         now_columns += b * KL
         now_weights += b * KL
-        mark += b * M
-        changed += b * CHANGED
         scratch_rows += b * RP * CP
         scratch_weights += b * RP * CP
 
@@ -215,11 +209,8 @@ def forward(
                     after_weights,
                     now_columns,
                     now_weights,
-                    mark,
-                    changed,
                     KL,
                     KLP,
-                    LINKED,
                 )
             tl.debug_barrier()
 
