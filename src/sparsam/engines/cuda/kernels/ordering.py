@@ -54,3 +54,18 @@ def largest(keys, K: tl.constexpr, KP: tl.constexpr):
         found = tl.where(place == k, top[:, None], found)
         k += 1
     return found
+
+
+@triton.jit
+def largest_of_two(first, second, K: tl.constexpr, KP: tl.constexpr):
+    """The K largest keys of two lists (rows, ...) along the second dimension, as (rows, KP), largest first."""
+    place = tl.arange(0, KP)[None, :]
+    found = tl.full([first.shape[0], KP], NOTHING, tl.int64)
+    k = 0
+    while k < K:  # not unrolled: instructions would not fit their cache
+        top = tl.maximum(tl.max(first, 1), tl.max(second, 1))
+        first = tl.where(first == top[:, None], NOTHING, first)
+        second = tl.where(second == top[:, None], NOTHING, second)
+        found = tl.where(place == k, top[:, None], found)
+        k += 1
+    return found
