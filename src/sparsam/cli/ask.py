@@ -1,4 +1,4 @@
-"""``sparsam ask``: tell a trained model a story and ask it questions."""
+"""`sparsam ask`: tell a trained model a story and ask it questions."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def load(run: str | Path, engine: str | None = None) -> tuple[Any, float, Path]:
 
 @dataclass
 class Dialogue:
-    """Lines in, answers out; ``mistakes`` counts the lines that could not be understood."""
+    """Lines in, answers out; `mistakes` counts the lines that could not be understood."""
 
     model: Any
     scale: float

@@ -1,4 +1,4 @@
-"""``sparsam data``: find, verify and prepare the real data sets."""
+"""`sparsam data`: find, verify and prepare the real data sets."""
 
 from __future__ import annotations
 

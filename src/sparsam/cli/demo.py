@@ -1,4 +1,4 @@
-"""``sparsam demo``: train, test on ten times longer sequences, draw."""
+"""`sparsam demo`: train, test on ten times longer sequences, draw."""
 
 from __future__ import annotations
 

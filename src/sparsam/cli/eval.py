@@ -1,4 +1,4 @@
-"""``sparsam eval``: the errors of a trained model, at the sizes that are asked for."""
+"""`sparsam eval`: the errors of a trained model, at the sizes that are asked for."""
 
 from __future__ import annotations
 

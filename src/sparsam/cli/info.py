@@ -1,4 +1,4 @@
-"""``sparsam info``: what is installed, which engines run here, and what was found; or the card of trained weights."""
+"""`sparsam info`: what is installed, which engines run here, and what was found; or the card of trained weights."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def info(
 
 
 def collect() -> dict[str, dict[str, Any]]:
-    """Everything that ``sparsam info`` tells, by topic."""
+    """Everything that `sparsam info` tells, by topic."""
     return {
         "versions": dict(_versions()),
         "machine": _machine(),

@@ -55,7 +55,7 @@ def described(model: str) -> dict[str, str]:
 
 
 def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
-    """``command`` with an option for each setting of any model; it is given them as the dict ``model_settings``.
+    """`command` with an option for each setting of any model; it is given them as the dict `model_settings`.
 
     Options that are not given stay out of the dict.
     """

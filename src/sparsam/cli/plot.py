@@ -1,4 +1,4 @@
-"""``sparsam plot``: learning curves, memory accesses, and a report, from run folders."""
+"""`sparsam plot`: learning curves, memory accesses, and a report, from run folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sparsam reproduce``: carry out one of the paper's experiments."""
+"""`sparsam reproduce`: carry out one of the paper's experiments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sparsam train``: start a run, or go on with one."""
+"""`sparsam train`: start a run, or go on with one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sparsam view``: one episode of a trained model in the browser."""
+"""`sparsam view`: one episode of a trained model in the browser."""
 
 from __future__ import annotations
 

@@ -25,15 +25,15 @@ class NonFiniteLoss(RuntimeError):
 
 
 class Learner:
-    """``gradient(step, level)`` then ``apply(step)``; the two are apart so that processes can exchange in
-    between.
-    """
+    """`gradient(step, level)` then `apply(step)`; the two are apart so that processes can exchange in between."""
 
     def __init__(
         self, config: RunConfig, rank: int = 0, shared: Tensor | None = None, weights: str | None = None
     ) -> None:
-        """:param shared: the vector that holds the parameters of several learners.
-        :param weights: what the first weights are taken from: a weights file or a run's folder.
+        """
+        Args:
+            shared: the vector that holds the parameters of several learners.
+            weights: what the first weights are taken from: a weights file or a run's folder.
         """
         require_device(config.device)
         self.config = config
@@ -67,8 +67,7 @@ class Learner:
         check_answers(self.config.task.name, outputs, loss, errors)
 
     def gradient(self, step: int, level: int | None) -> float | Tensor:
-        """Leave the gradient of minibatch ``step`` in ``flat.gradients`` and return its loss, a tensor if
-        ``deferred``."""
+        """Leave the gradient of minibatch `step` in `flat.gradients` and return its loss, a tensor if `deferred`."""
         if self._ahead is None:
             batch = self.task.sample(self.config.batch_size, self.seeds.at(step), level)
         else:
@@ -85,7 +84,7 @@ class Learner:
     def apply(self, step: int, loss: float | Tensor, level: int | None = None) -> float | Tensor:
         """Clip the gradient, step, and return the gradient's norm before clipping.
 
-        A gradient that is not finite changes nothing, see :meth:`judge`. If ``deferred`` the caller asks ``judge`` when
+        A gradient that is not finite changes nothing, see `judge`. If `deferred` the caller asks `judge` when
         the numbers have arrived.
         """
         settings = self.config.optimizer
@@ -111,8 +110,8 @@ class Learner:
         return norm
 
     def judge(self, step: int, loss: float, norm: float) -> bool:
-        """Whether minibatch ``step`` can be used: one whose gradient is not finite is passed over, and one more than
-        ``optimizer.patience`` of them in a row end the run. A single minibatch may overflow on its way back through
+        """Whether minibatch `step` can be used: one whose gradient is not finite is passed over, and one more than
+        `optimizer.patience` of them in a row end the run. A single minibatch may overflow on its way back through
         thousands of steps; weights that are beyond repair do so every time.
         """
         if math.isfinite(loss) and math.isfinite(norm):

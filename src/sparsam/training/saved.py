@@ -17,7 +17,7 @@ from sparsam.training.config import RunConfig
 def find_weights(path: str | Path, older: bool = False) -> Path:
     """The weights file of a run's folder (its newest checkpoint), the file itself, or weights by name.
 
-    A damaged newest checkpoint is an error; with ``older`` the newest whole one is taken, with a warning.
+    A damaged newest checkpoint is an error; with `older` the newest whole one is taken, with a warning.
     """
     path = Path(path)
     if path.is_file():
@@ -60,8 +60,8 @@ def load_model(
 ) -> tuple[torch.nn.Module, Any, RunConfig]:
     """Model, task and config of a run's folder or weights file.
 
-    ``model_settings`` change the model without touching its weights, such as ``memory_size`` or ``engine``;
-    ``settings`` are any others, written ``path=value`` (``task.settings.cues=16``). ``older`` takes an older
+    `model_settings` change the model without touching its weights, such as `memory_size` or `engine`;
+    `settings` are any others, written `path=value` (`task.settings.cues=16`). `older` takes an older
     checkpoint where the newest is damaged.
     """
     weights, config, file = read_saved(path, settings, older, **model_settings)

@@ -23,8 +23,7 @@ def cosine(query: Tensor, words: Tensor) -> Tensor:
 class Cosine(torch.autograd.Function):
     """s(h,i) = q_h·m_i / z(h,i) with z = |q_h| |m_i| + 1e-6. With g the gradient of s, and a = g / z, c = a s:
 
-    dq_h = sum_i a(h,i) m_i - q_h / |q_h| sum_i c(h,i) |m_i|;
-    dm_i = sum_h a(h,i) q_h - m_i / |m_i| sum_h c(h,i) |q_h|.
+    dq_h = sum_i a(h,i) m_i - q_h / |q_h| sum_i c(h,i) |m_i|; dm_i = sum_h a(h,i) q_h - m_i / |m_i| sum_h c(h,i) |q_h|.
     """
 
     @staticmethod
