@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from sparsam.experiments.baselines.attention import Attention
 from sparsam.experiments.baselines.delta import DeltaRule
+from sparsam.experiments.baselines.hold import Hold
 from sparsam.experiments.baselines.recurrent import LSTM, SAM
 from sparsam.tasks.tokens import TokenInput, digits_of
 from sparsam.training.start import StartConfig
@@ -34,6 +35,7 @@ MIXERS: dict[str, Callable[..., nn.Module]] = {
     "attention": Attention,
     "delta": DeltaRule,
     "lstm": LSTM,
+    "hold": Hold,
 }
 _OF_THE_MEMORY = ("memory_size", "word_size", "num_heads", "k", "index", "engine")
 
