@@ -66,5 +66,6 @@ def checked(call: Callable[..., Any]) -> Callable[..., Any]:
 
 def check_fields(config: Any, prefix: str = "") -> None:
     """Complain about a field of a dataclass that is not what its annotation says."""
+    kind: Any = type(config)
     for entry in dataclasses.fields(config):
-        check(f"{prefix}{entry.name}", getattr(config, entry.name), _hints(type(config))[entry.name])
+        check(f"{prefix}{entry.name}", getattr(config, entry.name), _hints(kind)[entry.name])
