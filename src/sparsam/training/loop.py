@@ -28,6 +28,7 @@ from sparsam.training.interrupt import Interrupt
 from sparsam.training.learner import Learner, require_device
 from sparsam.training.log import RunLog
 from sparsam.training.loggers import Logger, TensorBoard, build_loggers
+from sparsam.training.memory_use import SEQUENCES, memory_use
 from sparsam.training.opening import Opening
 from sparsam.training.readback import Numbers, Readback
 from sparsam.training.seeds import MinibatchSeeds
@@ -202,6 +203,10 @@ class Run:
                 seconds=round(self.seconds, 3),
                 sequences=self.step * self._step_sequences,
             )
+            few = self.task.sample(SEQUENCES, MinibatchSeeds(config.seed).at(0, MinibatchSeeds.EVALUATE), self.level)
+            use = memory_use(self.learner.model, few.to(config.device))
+            if use:
+                self.write("memory", **use)
         self.evaluation = self._share(self.evaluation)
         headline = next(iter(self.evaluation.values()))
         at_top = self.curriculum is None or self.level == self.curriculum.config.max_level
