@@ -180,6 +180,14 @@ def test_omniglot_targets_and_readme() -> None:
 MODELS = {"SAM exact": "sam-linear", "SAM ANN": "sam-ann", "DAM": "dam", "NTM": "ntm", "LSTM": "lstm"}
 
 
+def test_hours() -> None:
+    for result, _, _, taken, _ in table(RESULTS, "Result", "Command", "Seeds"):
+        name = {"Figure 2": "figure2", "Figure 3": "figure3", "Extrapolation": "extrapolation"}.get(result)
+        if name is not None:
+            runs = load(name)["rows"]
+            assert_cell(taken, [len(runs), sum(run["seconds"] for run in runs) / 3600], f"hours of {result}")
+
+
 def test_figure_2() -> None:
     runs = load("figure2")["rows"]
     rows = table(RESULTS, "Task", "Model", "Seeds")
