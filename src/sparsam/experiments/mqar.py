@@ -76,6 +76,10 @@ MODELS = {
     "delta": blocks("delta", "delta"),
     "lstm": blocks("lstm", "lstm"),
 }
+OPTIONAL = {  # asked for by name, where flash-linear-attention is installed
+    "fla-delta": blocks("fla-delta", "fla-delta"),
+    "fla-mamba2": blocks("fla-mamba2", "fla-mamba2"),
+}
 OPTIMIZER = OptimizerConfig(
     "adam", learning_rate=1e-3, final_rate=1e-4, epsilon=1e-8, warmup=200, hold=4_000, patience=20
 )
@@ -101,7 +105,7 @@ def mqar(
                 runs[name] = RunConfig(
                     name=name,
                     seed=seed,
-                    model=MODELS[model],
+                    model=(MODELS | OPTIONAL)[model],
                     task=TASKS[task],
                     optimizer=OPTIMIZER,
                     batch_size=32,

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from sparsam.experiments.baselines.attention import Attention
 from sparsam.experiments.baselines.delta import DeltaRule
+from sparsam.experiments.baselines.fla import delta_net, mamba2
 from sparsam.experiments.baselines.hold import Hold
 from sparsam.experiments.baselines.recurrent import LSTM, SAM
 from sparsam.tasks.tokens import TokenInput, digits_of
@@ -36,6 +37,8 @@ MIXERS: dict[str, Callable[..., nn.Module]] = {
     "delta": DeltaRule,
     "lstm": LSTM,
     "hold": Hold,
+    "fla-delta": delta_net,
+    "fla-mamba2": mamba2,
 }
 _OF_THE_MEMORY = ("memory_size", "word_size", "num_heads", "k", "index", "engine")
 
