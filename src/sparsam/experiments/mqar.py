@@ -22,7 +22,7 @@ from typing import Any
 
 from sparsam.experiments import token_report
 from sparsam.experiments.experiment import Experiment
-from sparsam.experiments.token_lengths import kept_test, room
+from sparsam.experiments.token_lengths import kept_test, room, usable_device
 from sparsam.experiments.token_tests import error_rate
 from sparsam.tasks.mqar import TESTED, TRAINED
 from sparsam.training.config import ModelConfig, OptimizerConfig, RunConfig, TaskConfig
@@ -126,13 +126,12 @@ def slice_errors(run: str | Path) -> dict[str, Any]:
     from sparsam.training.saved import load_model
 
     model, task, config = load_model(run, memory_size=room(1024, 4))
-    model.to(config.device)
+    device = usable_device(config.device)
+    model.to(device)
     found = {}
     for length, pairs in TESTED:
         draw = partial(task.sample_slice, BATCH, length=length, pairs=pairs)
-        found[f"{pairs} pairs in {length}"] = error_rate(
-            model, task, draw, SEQUENCES // BATCH, config.seed + 1, config.device
-        )
+        found[f"{pairs} pairs in {length}"] = error_rate(model, task, draw, SEQUENCES // BATCH, config.seed + 1, device)
     return found
 
 
@@ -145,7 +144,7 @@ def report(out: str | Path) -> str:
     device = "cpu"
     for folder in (RunFolder(path.parent) for path in sorted(out.glob("*/result.json"))):
         name, config = folder.path.name, folder.config()
-        device = config.device
+        device = usable_device(config.device)
         models.setdefault(name.partition("-")[2].rpartition("-")[0], config.model)
         slices[name] = token_report.once(folder.path / "slices.json", partial(slice_errors, folder.path))
         if name.startswith("large"):
