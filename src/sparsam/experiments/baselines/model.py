@@ -80,7 +80,7 @@ class TokenModel(nn.Module):
         parameters: how many parameters the blocks should have in all; None for no feed-forward parts.
         settings: further arguments of a mixer by its name, such as {"sam": {"hidden_size": 64}}.
         start: what the first weights of the mixers "memory" and "sam" are moved to: the arguments of `StartConfig` by
-            name of the mixer.
+            name of the mixer. A memory without any begins as `SparseMemory` does.
         memory_size, word_size, num_heads, k, index, engine: of the mixers "memory" and "sam".
     """
 
@@ -109,6 +109,8 @@ class TokenModel(nn.Module):
             if name not in MIXERS:
                 raise ValueError(f"mixers: expected names among {', '.join(MIXERS)}, got {name!r}")
             common = shared if name in ("memory", "sam") else {}
+            if name == "memory" and name in (start or {}):
+                common = {**common, "start": "plain"}  # what is asked for is counted from there
             mixer = MIXERS[name](hidden_size, **{**common, **(settings or {}).get(name, {})})
             if name in (start or {}):
                 _move_start(name, mixer, StartConfig(**(start or {})[name]))
