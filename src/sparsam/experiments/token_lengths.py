@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from sparsam.experiments import token_cost
 from sparsam.experiments.token_tests import error_rate
 from sparsam.training.folder import RunFolder
 from sparsam.training.saved import load_model
@@ -59,8 +60,18 @@ def errors_at(
     where = device or usable_device(config.device)
     draw = partial(task.sample_size, at_once, size=size)
     count = -(-sequences // at_once)
-    found = error_rate(model.to(where), task, draw, count, config.seed + 1, where, seconds=seconds)
-    return {**found, "sequences": count * at_once, "index": index, "memory_size": rows, "delta": delta, "device": where}
+    model.to(where)
+    before = token_cost.held_bytes(where)
+    found = error_rate(model, task, draw, count, config.seed + 1, where, seconds=seconds)
+    return {
+        **found,
+        "sequences": count * at_once,
+        "index": index,
+        "memory_size": rows,
+        "delta": delta,
+        "device": where,
+        "peak_bytes": token_cost.peak_bytes(where) - before,
+    }
 
 
 def usable_device(trained_on: str) -> str:
