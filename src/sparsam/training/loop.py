@@ -88,6 +88,12 @@ class Run:
         return self._seconds_before + time.perf_counter() - self._started
 
     @property
+    def share(self) -> float:
+        """How much of the run is over, by its minibatches or its time, whichever ends it first."""
+        by_time = 0.0 if self.config.seconds is None else self.seconds / self.config.seconds
+        return min(max(self.step / self.config.steps, by_time), 1.0)
+
+    @property
     def late(self) -> bool:
         """Whether the time that the run was given is over, by this process's clock."""
         return self.config.seconds is not None and self.seconds >= self.config.seconds
@@ -383,6 +389,7 @@ def _train_here(run: Run, learner: Learner, processes: Processes) -> Outcome:
     reason = "steps" if run.step >= run.config.steps else None
     with Interrupt() as interrupt:
         while reason is None:
+            learner.share = run.share
             loss = learner.gradient(run.step, run.level)
             stop, late = interrupt.signal is not None, run.late
             if processes.size > 1 and not isinstance(loss, Tensor):
