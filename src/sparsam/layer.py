@@ -123,7 +123,7 @@ class SparseMemory(Recurrent):
             indexes.resolve(index),
         )
         self.memory = SDNCMemory(sizes) if links else SAMMemory(sizes)
-        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        made: dict[str, Any] = {"device": device, "dtype": checks.floating_dtype("dtype", dtype)}
         # The parameters of a depthwise nn.Conv1d; `past_and_present` applies them in the layout (T, B, D).
         self.conv = nn.Conv1d(input_size, input_size, conv, groups=input_size, **made) if conv else None
         self.interface = nn.Linear(input_size, sizes.interface.size, **made)
@@ -149,7 +149,7 @@ class SparseMemory(Recurrent):
         ran = engines.run_memory(self, linear(self.interface, seen), state, ends, record)
         y = linear(self.output, torch.cat([x, ran.joint.to(x.dtype)], dim=-1))
         if ends is not None:
-            past = torch.arange(x.shape[0])[:, None] >= ends
+            past = torch.arange(x.shape[0], device="cpu")[:, None] >= ends
             y = y.masked_fill(past[..., None].to(y.device), 0.0)
         return y, dataclasses.replace(state, **ran.fields, window=window.to(state.window.dtype)), ran.accesses
 
