@@ -65,6 +65,7 @@ class MemoryModel(Recurrent):
         checks.positive_int("hidden_size", hidden_size)
         checks.positive_int("num_layers", num_layers)
         checks.number_in("dropout", dropout, 0.0, 1.0)
+        checks.floating_dtype("dtype", dtype)
         if checks.boolean("layer_norm", layer_norm):
             if controller != "lstm":
                 raise ValueError(f"layer_norm: expected controller='lstm' beside it, got {controller!r}")
@@ -113,7 +114,7 @@ class MemoryModel(Recurrent):
         joint, after, accesses = engines.run(self, x, state, ends, record)
         y = self.answer(joint)
         if ends is not None:
-            past = torch.arange(x.shape[0])[:, None] >= ends
+            past = torch.arange(x.shape[0], device="cpu")[:, None] >= ends
             y = y.masked_fill(past[..., None].to(y.device), 0.0)
         return y, after, accesses
 
