@@ -50,6 +50,7 @@ NB_MODULE(_native, m) {
   bind_indexes(m);
   bind_sizes(m);
   bind_versions(m);
+  bind_steps(m);
   bind_sequences(m);
   bind_products(m);
   bind_optimizer(m);

@@ -228,9 +228,9 @@ class Gradients32:
     @property
     def weights(self) -> Floats32: ...
     @property
-    def memory_at(self) -> Rows: ...
+    def memory_at(self) -> Rows | None: ...
     @property
-    def memory_words(self) -> Floats32: ...
+    def memory_words(self) -> Floats32 | None: ...
     @property
     def links_at(self) -> Rows | None: ...
     @property
@@ -260,9 +260,9 @@ class Gradients64:
     @property
     def weights(self) -> Floats64: ...
     @property
-    def memory_at(self) -> Rows: ...
+    def memory_at(self) -> Rows | None: ...
     @property
-    def memory_words(self) -> Floats64: ...
+    def memory_words(self) -> Floats64 | None: ...
     @property
     def links_at(self) -> Rows | None: ...
     @property
@@ -334,8 +334,16 @@ def backward32(
     link_values: Floats32 | None,
     needs_x: bool,
     threads: int,
+    needs_memory: bool = True,
+    pending: Pending32 | None = None,
+    source: Pending32 | None = None,
+    pass_number: int = 0,
 ) -> Gradients32:
-    """Once per record; a second time is a RuntimeError. None stands for a gradient of zero."""
+    """Once per record; a second time is a RuntimeError. None stands for a gradient of zero.
+
+    `pending` holds what later calls left of the gradient of the memories after this one; that of the memories before it
+    goes to `source` where there is one, under the number of the backward pass, and else into the result.
+    """
 
 def backward64(
     record: Record64,
@@ -357,7 +365,73 @@ def backward64(
     link_values: Floats64 | None,
     needs_x: bool,
     threads: int,
+    needs_memory: bool = True,
+    pending: Pending64 | None = None,
+    source: Pending64 | None = None,
+    pass_number: int = 0,
 ) -> Gradients64: ...
+
+class Pending32:
+    """Gradients of the memories that a call left, on their way from later calls to that one."""
+
+    def __init__(self) -> None: ...
+    def __len__(self) -> int:
+        """Backward passes that left something and have not fetched it."""
+
+class Pending64:
+    def __init__(self) -> None: ...
+    def __len__(self) -> int: ...
+
+def step32(
+    sizes: Sizes,
+    x: Floats32,
+    rows0: Rows,
+    weights0: Floats32,
+    versions: Sequence[Version32],
+    record: bool,
+    threads: int,
+) -> tuple[Record32, Floats32, Rows, Floats32, list[Version32]]:
+    """One step without a controller, x (B, F): the record, read, rows, weights, and the versions after it."""
+
+def step64(
+    sizes: Sizes,
+    x: Floats64,
+    rows0: Rows,
+    weights0: Floats64,
+    versions: Sequence[Version64],
+    record: bool,
+    threads: int,
+) -> tuple[Record64, Floats64, Rows, Floats64, list[Version64]]: ...
+def step_backward32(
+    record: Record32,
+    d_read: Floats32 | None,
+    d_weights: Floats32 | None,
+    memory_at: Rows | None,
+    memory_words: Floats32 | None,
+    link_at: Rows | None,
+    link_values: Floats32 | None,
+    needs_memory: bool,
+    pending: Pending32 | None,
+    source: Pending32 | None,
+    pass_number: int,
+    threads: int,
+) -> tuple[Floats32, Floats32, Rows | None, Floats32 | None, Rows | None, Floats32 | None]:
+    """Of x and of weights0; of the memory and of the links, where and what."""
+
+def step_backward64(
+    record: Record64,
+    d_read: Floats64 | None,
+    d_weights: Floats64 | None,
+    memory_at: Rows | None,
+    memory_words: Floats64 | None,
+    link_at: Rows | None,
+    link_values: Floats64 | None,
+    needs_memory: bool,
+    pending: Pending64 | None,
+    source: Pending64 | None,
+    pass_number: int,
+    threads: int,
+) -> tuple[Floats64, Floats64, Rows | None, Floats64 | None, Rows | None, Floats64 | None]: ...
 def linear32(a: Floats32, w: Floats32, bias: Floats32 | None, threads: int) -> Floats32:
     """a w^T + bias for a (rows, depth) and w (n, depth)."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 import weakref
 from typing import Any, NamedTuple
@@ -113,7 +112,7 @@ def run(model: Any, x: Tensor, state: Any, ends: Tensor | None, record: bool) ->
         (model.interface.weight, model.interface.bias),
     )
     ran = chosen.engine.sequence(model.memory, cell, x, state, ends, record)
-    return ran.joint, dataclasses.replace(state, **ran.fields), ran.accesses
+    return ran.joint, state.with_fields(**ran.fields), ran.accesses
 
 
 def run_memory(model: Any, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:

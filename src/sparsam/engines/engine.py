@@ -63,6 +63,14 @@ class Engine(ABC):
         `ends` (B,) are lengths in 0..T: later steps of an element change nothing and read 0.
         """
 
+    def step(self, memory: Memory, vector: Tensor, state: Any, active: Tensor | None, record: bool) -> Ran:
+        """Step the memory once for interface vectors (B, F); `joint` is r_t (B, R, W).
+
+        Elements where `active` (B,) does not hold keep their state and read 0.
+        """
+        ran = self.steps(memory, vector[None], state, None if active is None else active.long(), record)
+        return ran._replace(joint=ran.joint[0].unflatten(-1, (memory.heads, memory.width)))
+
     def sequence(self, memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         """Run controller and memory through x (T, B, I)."""
         raise RuntimeError(f"engine {self.name!r} runs no controller of its own")

@@ -62,8 +62,10 @@ class NativeMemory:
         origins: list[Any] | None,
         graph: Tensor | None = None,
         name: Tensor | None = None,
+        pending: Any = None,
     ) -> None:
         self.kind, self._versions, self._origins, self._graph = kind, versions, origins, graph
+        self.pending = pending  # where a later call leaves the gradient for the call that `graph` comes from, if one
         self.name, self._by_name = name, versions is None
         if name is None and names.TABLE.in_use:
             self.named()
@@ -93,7 +95,7 @@ class NativeMemory:
 
     @graph.setter
     def graph(self, graph: Tensor | None) -> None:
-        self._graph, self.name = graph, None
+        self._graph, self.name, self.pending = graph, None, None
         if names.TABLE.in_use:
             self.named()
 
@@ -140,16 +142,16 @@ class NativeMemory:
         make, core = getattr(_native, f"Version{self.kind.suffix}").fresh, self.kind.core()
         return [make(core, origin) if v is None else v for v, origin in zip(self.versions, self.origins)]
 
-    def advanced(self, versions: list[Any], graph: Tensor | None) -> NativeMemory:
+    def advanced(self, versions: list[Any], graph: Tensor | None, pending: Any = None) -> NativeMemory:
         """The memory after a call."""
-        return NativeMemory(self.kind, versions, self.origins, graph)
+        return NativeMemory(self.kind, versions, self.origins, graph, pending=None if graph is None else pending)
 
     def detach(self) -> NativeMemory:
         name = None if self.name is None else self.name.detach()
         return NativeMemory(self.kind, self._versions, self._origins, None, name)
 
     def clone(self) -> NativeMemory:
-        return self.advanced([None if v is None else v.copied() for v in self.versions], self.graph)
+        return self.advanced([None if v is None else v.copied() for v in self.versions], self.graph, self.pending)
 
     def blend(self, mask: Tensor, other: NativeMemory) -> NativeMemory:
         """Per batch element, the other memory where `mask` holds."""
