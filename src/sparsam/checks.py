@@ -40,10 +40,15 @@ def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
     """Return `value` when it is one of `choices`; a near miss is suggested."""
     options = list(choices)
     if value not in options:
-        close = difflib.get_close_matches(str(value), options, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"{name}: expected one of {', '.join(map(repr, options))}, got {value!r}{hint}")
+        listed = ", ".join(map(repr, options))
+        raise ValueError(f"{name}: expected one of {listed}, got {value!r}{did_you_mean(value, options)}")
     return value
+
+
+def did_you_mean(word: Any, choices: Iterable[str]) -> str:
+    """The end of an error about an unknown name: the nearest known one; nothing when none is near."""
+    near = difflib.get_close_matches(str(word), [str(choice) for choice in choices], n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def like_parameter(name: str, tensor: Any, parameter: Tensor) -> Tensor:

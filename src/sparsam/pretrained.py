@@ -6,7 +6,7 @@
     model = sparsam.load("hf:owner/name")                     # the Hugging Face Hub
 
 A weights file is a .safetensors file that carries what is needed to build its model: the config of the run that wrote
-it, or the constructor's arguments (:mod:`sparsam.hub`). The data that a model was trained on is not needed.
+it, or the constructor's arguments (`sparsam.hub`). The data that a model was trained on is not needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch import Tensor
 
 __all__ = ["CONFIG_KEY", "MODEL_KEY", "Weights", "card", "find", "load", "names", "read"]
 
-#: Keys of a weights file's metadata: a run's config, or a model's name and constructor arguments; both JSON.
+# Keys of a weights file's metadata: a run's config, or a model's name and constructor arguments; both JSON.
 CONFIG_KEY, MODEL_KEY = "sparsam_config", "sparsam_model"
 ENDING = ".safetensors"
 
@@ -42,7 +42,7 @@ class Weights:
         return self.config["task"]["name"] if self.config else None
 
     def build(self, **changes: Any) -> torch.nn.Module:
-        """The model with these weights; ``changes`` replace arguments of its constructor that do not touch them."""
+        """The model with these weights; `changes` replace arguments of its constructor that do not touch them."""
         from sparsam.models import MODELS, build
 
         if self.config is not None:
@@ -66,7 +66,7 @@ class Weights:
         return model
 
     def _sizes(self, settings: Any) -> dict[str, int]:
-        """Input and output width, from the tensors' shapes; only where these do not tell, the task is asked."""
+        """Input and output width, from the tensors' shapes, or from the task where they do not tell."""
         first, output = self.tensors.get("controller.weight_ih_l0"), self.tensors.get("output.weight")
         if first is not None and output is not None:
             read = 0 if settings.name == "lstm" else settings.num_heads * settings.word_size
@@ -80,10 +80,13 @@ class Weights:
 def load(name: str | Path, **changes: Any) -> torch.nn.Module:
     """A trained model, ready to be called, in evaluation mode.
 
-    :param name: the name of weights that come with the package (:func:`names`), a .safetensors file, a run's folder,
-        a URL, or ``hf:owner/name``.
-    :param changes: arguments of the model's constructor to replace, such as ``engine`` or ``memory_size``.
-    :raises FileNotFoundError: when there is no such thing; the message lists the names that there are.
+    Args:
+        name: the name of weights that come with the package (`names`), a .safetensors file, a run's folder, a URL, or
+            `hf:owner/name`.
+        changes: arguments of the model's constructor to replace, such as `engine` or `memory_size`.
+
+    Raises:
+        FileNotFoundError: when nothing is found; the message lists the known names.
     """
     return read(find(name)).build(**changes).eval()
 
@@ -103,7 +106,7 @@ def card(name: str) -> str | None:
 
 
 def find(name: str | Path) -> Path:
-    """The weights file behind a name, a path, a URL or ``hf:owner/name``."""
+    """The weights file behind a name, a path, a URL or `hf:owner/name`."""
     text = str(name)
     if text.startswith(("http://", "https://")):
         return _download(text)
@@ -168,7 +171,7 @@ def encode(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def decode(arguments: dict[str, Any]) -> dict[str, Any]:
-    """What :func:`encode` was given."""
+    """The inverse of `encode`."""
     from sparsam import indexes
 
     def value_of(value: Any) -> Any:

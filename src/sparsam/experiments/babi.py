@@ -1,12 +1,11 @@
 """SAM paper, supplementary tables on Babi: one model for all 20 tasks, six models and SAM with an ANN index.
 
 The paper gives no settings for this experiment but the encoding. These are ours: 128 hidden units, 4 heads, one-hot
-words of value 12 (:class:`~sparsam.tasks.babi.Babi` says why), training stories told with other names each time
-(:mod:`sparsam.tasks.babi_exchange`; without, the models learn them by heart), the tasks that take longest drawn more
-often, and for the models with SAM's interface first weights that use the memory from the start
-(:mod:`sparsam.training.start`): without them an SDNC stays at the error of an LSTM for a long time. The run with the
-lowest validation error is the one that is tested.
-``--set device=cuda`` runs SAM and SDNC in the GPU kernels.
+words of value 12 (`Babi` says why), training stories told with other names each time (`sparsam.tasks.babi_exchange`;
+without, the models learn them by heart), the tasks that take longest drawn more often, and for the models with SAM's
+interface first weights that use the memory from the start (`sparsam.training.start`): without them an SDNC stays at the
+error of an LSTM for a long time. The run with the lowest validation error is the one that is tested. `--set
+device=cuda` runs SAM and SDNC in the GPU kernels.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from sparsam.experiments.experiment import Experiment
 from sparsam.training.config import ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 from sparsam.training.start import StartConfig
 
-#: How often a task's stories are drawn; all others 0.7.
+# How often a task's stories are drawn; all others 0.7.
 EMPHASIS = {task: 0.7 for task in range(1, 21)}
 EMPHASIS |= {
     2: 3.0,
@@ -58,7 +57,7 @@ _RMSPROP = OptimizerConfig(learning_rate=3e-4, final_rate=3e-5, hold=60_000, war
 _ADAM = OptimizerConfig("adam", learning_rate=1e-3, final_rate=1e-4, hold=60_000, warmup=200, patience=100)
 OPTIMIZERS = dict.fromkeys(MODELS, _RMSPROP) | {"sam-linear": _ADAM, "sam-ann": _ADAM}
 
-#: The paper's table of best runs: error in percent of tasks 1 to 20.
+# The paper's table of best runs: error in percent of tasks 1 to 20.
 PAPER = {
     "lstm": (
         28.8,
@@ -89,14 +88,14 @@ PAPER = {
     "ntm": (16.4, 56.3, 49.0, 0.0, 2.5, 9.6, 12.0, 6.5, 7.0, 7.6, 2.5, 4.6, 2.0, 44.2, 25.4, 52.2, 39.7, 3.6, 5.8, 2.2),
 }
 
-#: The paper's means over tasks; its errors per task are rounded, so their mean is not always the printed one.
+# The paper's means over tasks; its errors per task are rounded, so their mean is not always the printed one.
 PAPER_MEAN = {"lstm": 28.0, "dnc": 5.2, "sdnc": 2.9, "dam": 3.3, "sam": 4.1, "ntm": 17.5}
 
 
 def babi(
     seeds: int = 3, budget: float | None = None, models: Sequence[str] = tuple(MODELS), steps: int = 100_000
 ) -> Experiment:
-    """``seeds`` runs of each model, each of at most ``budget`` seconds."""
+    """`seeds` runs of each model, each of at most `budget` seconds."""
     runs = {}
     for model in models:
         for seed in range(seeds):
@@ -120,7 +119,7 @@ def babi(
 
 
 def evaluate_run(run: str | Path, split: str = "test", batch_size: int = 64) -> dict[str, Any]:
-    """Errors per task of a run's newest checkpoint, kept beside it as ``{split}.json``."""
+    """Errors per task of a run's newest checkpoint, kept beside it as `{split}.json`."""
     from sparsam.training.saved import load_model
 
     model, task, config = load_model(run)
@@ -133,7 +132,7 @@ def evaluate_run(run: str | Path, split: str = "test", batch_size: int = 64) -> 
 
 
 def report(out: str | Path) -> str:
-    """Test every finished run under ``out``; write and return the paper's two tables (results.md).
+    """Test every finished run under `out`; write and return the paper's two tables (results.md).
 
     The best run of a model is the one with the lowest validation error; mean and deviation are over its runs.
     """
@@ -154,7 +153,7 @@ def report(out: str | Path) -> str:
 
 
 def results_table(results: dict[str, dict[str, Any]]) -> str:
-    """Columns of :func:`evaluate_run`, one per run, as the paper's table in Markdown (percent)."""
+    """Columns of `evaluate_run`, one per run, as the paper's table in Markdown (percent)."""
     lines = ["| task | " + " | ".join(results) + " |", "|---|" + "---|" * len(results)]
     for task, stem in STEMS.items():
         cells = [_percent(result["tasks"].get(task, result["tasks"].get(str(task)))) for result in results.values()]
@@ -166,7 +165,7 @@ def results_table(results: dict[str, dict[str, Any]]) -> str:
 
 
 def paper_results() -> dict[str, dict[str, Any]]:
-    """The paper's columns, to stand beside ours in :func:`results_table`."""
+    """The paper's columns, to stand beside ours in `results_table`."""
     results = {}
     for model, percent in PAPER.items():
         tasks = {task: error / 100 for task, error in enumerate(percent, start=1)}

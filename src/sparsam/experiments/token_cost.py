@@ -2,7 +2,7 @@
 
 Each figure is one sequence (B = 1) of a fresh model. On a CPU bytes are those of the process, and one that has measured
 before holds memory that the next measurement would not see: there each figure has a process of its own, which is
-``python -m sparsam.experiments.token_cost JSON``.
+`python -m sparsam.experiments.token_cost JSON`.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """Associative recall: pairs of a key and a value, then one of the keys again, and its value is the answer.
 
-Graves et al. 2014, section 4.3 (items of three vectors of six bits: ``bits=6, item_length=3``); SAM paper, sections 4.2
+Graves et al. 2014, section 4.3 (items of three vectors of six bits: `bits=6, item_length=3`); SAM paper, sections 4.2
 (3 to 6 pairs), 4.3 and supplementary figure on generalisation. Neither paper fixes the layout in time; there are two:
 
-* in turn (``paired=False``): every key and every value is an item of ``item_length`` steps of ``bits`` random bits
-  (one step by default). With n pairs the input has T = (2n + 2) * item_length steps of ``bits + 3`` channels; the last
-  three say what an item is: key, value or cue. The last ``item_length`` steps are blank: there the answer is asked for.
-* paired (``paired=True``): a pair is one step, the key's bits beside the value's. With n pairs the input has T = n + 1
-  steps of ``2 bits + 1`` channels. The last step has the cue in the key's channels, nothing in the value's and the cue
+* in turn (`paired=False`): every key and every value is an item of `item_length` steps of `bits` random bits
+  (one step by default). With n pairs the input has T = (2n + 2) * item_length steps of `bits + 3` channels; the last
+  three say what an item is: key, value or cue. The last `item_length` steps are blank: there the answer is asked for.
+* paired (`paired=True`): a pair is one step, the key's bits beside the value's. With n pairs the input has T = n + 1
+  steps of `2 bits + 1` channels. The last step has the cue in the key's channels, nothing in the value's and the cue
   channel on: there the answer is asked for. This form is learnt in a fraction of the time, since the controller does
   not have to carry a key over to the step of its value.
 
-``cues`` different pairs are asked for one after the other (one by default; never more than there are pairs), each with
+`cues` different pairs are asked for one after the other (one by default; never more than there are pairs), each with
 its cue and its answer; they are drawn uniformly. No other pair has a cued key (a key that happens to equal one gets a
 bit flipped), so with one cue the answer is never ambiguous. Keys that are not asked for may repeat.
 """
@@ -25,7 +25,7 @@ from sparsam.tasks.task import Batch, BitTask
 
 
 class Recall(BitTask):
-    """``min_size`` to ``max_size`` pairs (3 to 6 by default, or 1 to the level)."""
+    """`min_size` to `max_size` pairs (3 to 6 by default, or 1 to the level)."""
 
     name = "recall"
 
@@ -40,11 +40,11 @@ class Recall(BitTask):
     ) -> None:
         self.check_sizes(bits, min_size, max_size)
         if item_length < 1:
-            raise ValueError(f"item_length must be at least 1, got {item_length}")
+            raise ValueError(f"item_length: expected at least 1, got {item_length}")
         if paired and item_length != 1:
-            raise ValueError(f"item_length must be 1 when pairs are one step (paired), got {item_length}")
+            raise ValueError(f"item_length: expected 1 when pairs are one step (paired), got {item_length}")
         if cues < 1:
-            raise ValueError(f"cues must be at least 1, got {cues}")
+            raise ValueError(f"cues: expected at least 1, got {cues}")
         self.bits = bits
         self.item_length = item_length
         self.paired = paired

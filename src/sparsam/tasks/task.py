@@ -1,16 +1,13 @@
 """What a task is: it draws batches, says what is trained and what is reported.
 
-The algorithmic tasks (copy, associative recall, priority sort) share :class:`BitTask`: their answers are
-bits.
+The algorithmic tasks (copy, associative recall, priority sort) share `BitTask`: their answers are bits.
 
 Two numbers belong to each batch of bits:
 
-* the loss that is trained: the cross entropy of every bit in a masked step, divided by the number of those
-bits
+* the loss that is trained: the cross entropy of every bit in a masked step, divided by the number of those bits
   (nats per bit, so 0.693 is a coin toss);
-* the error that is reported: *bits per sequence*, the number of wrong bits (an output above zero reads as
-one)
-  summed over the masked steps and averaged over the batch, as in the NTM and SAM papers.
+* the error that is reported: *bits per sequence*, the number of wrong bits (an output above zero reads as one) summed
+  over the masked steps and averaged over the batch, as in the NTM and SAM papers.
 """
 
 from __future__ import annotations
@@ -30,12 +27,11 @@ __all__ = ["Batch", "BitTask", "FiniteTask", "Task"]
 class Batch:
     """One minibatch, time first.
 
-    ``inputs`` (T, B, I) float32; ``targets`` (T, B, O) bits as floats, or (T, B) int64 classes; ``mask``
-    (T, B) bool, true where the output counts; ``lengths`` (B,) int64, or None when every sequence fills T;
-    ``level`` the size that was drawn; ``info`` whatever else a task reports by (bAbI's task number,
-    Omniglot's presentation number).
+    `inputs` (T, B, I) float32; `targets` (T, B, O) bits as floats, or (T, B) int64 classes; `mask` (T, B) bool, true
+    where the output counts; `lengths` (B,) int64, or None when every sequence fills T; `level` the size that was drawn;
+    `info` whatever else a task reports by (bAbI's task number, Omniglot's presentation number).
 
-    ``answers`` is a shortcut for tasks whose mask is the same run of steps for every sequence: the slice of
+    `answers` is a shortcut for tasks whose mask is the same run of steps for every sequence: the slice of
     time that holds them, so that nobody has to gather by mask.
     """
 
@@ -59,7 +55,7 @@ class Batch:
         return Batch(inputs, targets, mask, self.lengths, self.level, self.info, self.answers)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
-        """The same batch on another device; ``lengths`` and ``info`` stay where they are."""
+        """The same batch on another device; `lengths` and `info` stay where they are."""
         return Batch(
             self.inputs.to(device, non_blocking=non_blocking),
             self.targets.to(device, non_blocking=non_blocking),
@@ -80,7 +76,7 @@ class Task(Protocol):
     output_size: int
 
     def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
-        """A fresh minibatch. With ``level`` h its size is drawn from U(1, h) by the task; see each task."""
+        """A fresh minibatch. With `level` h its size is drawn from U(1, h) by the task; see each task."""
         ...
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
@@ -97,7 +93,7 @@ class FiniteTask(Task, Protocol):
     """A task over a fixed data set, evaluated on all of a split instead of on fresh samples."""
 
     def evaluation_batches(self, split: str, batch_size: int) -> Iterator[Batch]:
-        """Every episode of ``split`` ('validation' or 'test') once."""
+        """Every episode of `split` ('validation' or 'test') once."""
         ...
 
 
@@ -111,17 +107,15 @@ class BitTask:
     max_size: int
 
     def draw_size(self, generator: torch.Generator, level: int | None) -> int:
-        """U(min_size, max_size) without a level, U(1, level) with one; all sequences of a minibatch share
-        it.
-        """
+        """U(min_size, max_size) without a level, U(1, level) with one; all sequences of a minibatch share it."""
         low, high = (self.min_size, self.max_size) if level is None else (1, level)
         if high < low:
-            raise ValueError(f"level must be at least 1, got {level}")
+            raise ValueError(f"level: expected at least 1, got {level}")
         return int(torch.randint(low, high + 1, (), generator=generator))
 
     def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
         if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+            raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
         return self.sample_size(batch_size, generator, self.draw_size(generator, level))
 
     def sample_size(self, batch_size: int, generator: torch.Generator, size: int) -> Batch:
@@ -147,7 +141,7 @@ class BitTask:
 
     @staticmethod
     def mask(steps: int, answers: slice | Tensor, batch_size: int) -> Tensor:
-        """(T, B) mask that is true in ``answers``, one column shown B times."""
+        """(T, B) mask that is true in `answers`, one column shown B times."""
         column = torch.zeros(steps, 1, dtype=torch.bool)
         column[answers] = True
         return column.expand(steps, batch_size)
@@ -155,16 +149,16 @@ class BitTask:
     @staticmethod
     def check_sizes(bits: int, min_size: int, max_size: int) -> None:
         if bits < 1:
-            raise ValueError(f"bits must be at least 1, got {bits}")
+            raise ValueError(f"bits: expected at least 1, got {bits}")
         if not 1 <= min_size <= max_size:
-            raise ValueError(f"sizes must satisfy 1 <= min_size <= max_size, got {min_size} and {max_size}")
+            raise ValueError(f"min_size: expected 1 <= min_size <= max_size, got {min_size} and {max_size}")
 
 
 def _answers(outputs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
     """Outputs and targets of the masked steps only."""
     if outputs.shape != batch.targets.shape:
         raise ValueError(
-            f"outputs must have the shape of the targets {tuple(batch.targets.shape)}, got {tuple(outputs.shape)}"
+            f"outputs: expected the shape of the targets {tuple(batch.targets.shape)}, got {tuple(outputs.shape)}"
         )
     if batch.answers is not None:
         return outputs[batch.answers], batch.targets[batch.answers]

@@ -25,7 +25,7 @@ class StartConfig:
     tied: bool = False  # write words begin with the weights of the queries
 
     def apply(self, model: Any) -> None:
-        """Change the weights of ``model`` in place."""
+        """Change the weights of `model` in place."""
         with torch.no_grad():
             model.controller.bias_hh_l0.view(4, -1)[1] += self.forget
             if self == StartConfig(forget=self.forget):

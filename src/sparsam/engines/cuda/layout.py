@@ -110,11 +110,6 @@ class Layout:
         """Candidates of a head's mixed read."""
         return power_of_two(self.KP + 2 * self.KP * self.KLP)
 
-    @cached_property
-    def CHANGED(self) -> int:
-        """Rows of P that a step can change."""
-        return (self.SIZE + 1) * self.KLP
-
     def constants(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Sizes by their letters, as a kernel takes them."""
         return {name: getattr(self, name) for name in names}

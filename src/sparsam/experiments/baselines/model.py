@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from sparsam.experiments.baselines.attention import Attention
 from sparsam.experiments.baselines.delta import DeltaRule
+from sparsam.experiments.baselines.hold import Hold
 from sparsam.experiments.baselines.recurrent import LSTM, SAM
 from sparsam.tasks.tokens import TokenInput, digits_of
 from sparsam.training.start import StartConfig
@@ -34,6 +35,7 @@ MIXERS: dict[str, Callable[..., nn.Module]] = {
     "attention": Attention,
     "delta": DeltaRule,
     "lstm": LSTM,
+    "hold": Hold,
 }
 _OF_THE_MEMORY = ("memory_size", "word_size", "num_heads", "k", "index", "engine")
 
@@ -52,7 +54,7 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """A mixer and, where ``inner`` is not zero, a feed-forward part, each behind a norm and beside a residual."""
+    """A mixer and, where `inner` is not zero, a feed-forward part, each behind a norm and beside a residual."""
 
     def __init__(self, width: int, mixer: nn.Module, inner: int = 0) -> None:
         super().__init__()
@@ -118,7 +120,7 @@ class TokenModel(nn.Module):
     def forward(
         self, tokens: Tensor, state: list[Any] | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, list[Any]]:
-        """Scores (T, B, O), or with ``mask`` (T, B) those of its M steps (M, O); and the state to go on with."""
+        """Scores (T, B, O), or with `mask` (T, B) those of its M steps (M, O); and the state to go on with."""
         x, after = self.embed(tokens), []
         for block, before in zip(self.blocks, state or [None] * len(self.blocks), strict=True):
             x, new = block(x, before)
@@ -145,7 +147,7 @@ def _count(module: nn.Module) -> int:
 
 
 def _inner_width(width: int, mixers: Sequence[nn.Module], parameters: int) -> int:
-    """The feed-forward width with which the blocks come as close to ``parameters`` as they can without exceeding it."""
+    """The feed-forward width with which the blocks come as close to `parameters` as they can without exceeding it."""
     fixed = sum(map(_count, mixers)) + 2 * width * len(mixers)
     inner = (parameters - fixed) // (3 * width * len(mixers))
     if inner < 1:
