@@ -54,6 +54,7 @@ NB_MODULE(_native, m) {
   bind_sequences(m);
   bind_products(m);
   bind_optimizer(m);
+  m.def("use_tensors", &use_tensors, "type"_a, "capsule"_a);
   m.def("use_openmp_runtime", &use_openmp_runtime, "path"_a);
   m.def("selected_isa", &selected_isa);
 }

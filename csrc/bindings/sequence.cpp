@@ -178,6 +178,30 @@ struct Shapes {
   size_t gates() const { return size_t(traits(s.cell).blocks) * s.hidden; }
 };
 
+// (joint, hidden, cell, read, weights, rows).
+template <class T>
+nb::tuple outputs(const Record<T>& r) {
+  const Shapes shapes(r);
+  return nb::make_tuple(to_python(r.joint, shapes.steps(r.shape.joint)), to_python(r.state.hidden, shapes.hidden()),
+                        to_python(r.state.cell, shapes.hidden()), to_python(r.state.read, shapes.read()),
+                        to_python(r.state.weights, shapes.reads()), to_python(r.state.rows, shapes.reads()));
+}
+
+// In the order of the arguments of `forward`, from x to weights0.
+template <class T>
+nb::tuple gradient_outputs(const Gradients<T>& g) {
+  const Shapes shapes(g);
+  const SequenceShape& s = g.shape;
+  const std::vector<size_t> gates{shapes.gates()};
+  return nb::make_tuple(to_python(g.x, shapes.steps(s.inputs)),
+                        to_python(g.w_ih, {shapes.gates(), size_t(s.inputs + s.read_width())}),
+                        to_python(g.w_hh, {shapes.gates(), size_t(s.hidden)}), to_python(g.b_ih, gates),
+                        to_python(g.b_hh, gates), to_python(g.w_interface, {size_t(s.interface), size_t(s.hidden)}),
+                        to_python(g.b_interface, {size_t(s.interface)}), to_python(g.state.hidden, shapes.hidden()),
+                        to_python(g.state.cell, shapes.hidden()), to_python(g.state.read, shapes.read()),
+                        to_python(g.state.weights, shapes.reads()));
+}
+
 template <class T>
 void bind_sequence(nb::module_& m, const std::string& suffix) {
   using R = Record<T>;
@@ -192,6 +216,9 @@ void bind_sequence(nb::module_& m, const std::string& suffix) {
       .def_prop_ro("trace", &trace<T>)
       .def_ro("before", &R::before)
       .def_ro("after", &R::after)
+      .def_prop_ro("versions_before", [](const R& r) { return VersionBatch<T>{r.before}; })
+      .def_prop_ro("versions_after", [](const R& r) { return VersionBatch<T>{r.after}; })
+      .def("outputs", &outputs<T>)
       .def_prop_ro("bytes", &R::bytes);
   nb::class_<G>(m, ("Gradients" + suffix).c_str())
       .def_prop_ro("x", [](const G& g) { return to_numpy(g.x, Shapes(g).steps(g.shape.inputs)); })
@@ -209,6 +236,7 @@ void bind_sequence(nb::module_& m, const std::string& suffix) {
       .def_prop_ro("cell", [](const G& g) { return to_numpy(g.state.cell, Shapes(g).hidden()); })
       .def_prop_ro("read", [](const G& g) { return to_numpy(g.state.read, Shapes(g).read()); })
       .def_prop_ro("weights", [](const G& g) { return to_numpy(g.state.weights, Shapes(g).reads()); })
+      .def("outputs", &gradient_outputs<T>)
       .def_prop_ro("memory_at", &memory_at<T>)
       .def_prop_ro("memory_words", &memory_words<T>)
       .def_prop_ro("links_at", &links_at<T>)

@@ -49,9 +49,9 @@ nb::tuple step(const MemoryShape& sizes, nb::handle x_, nb::handle rows0, nb::ha
     done = run_forward(call);
   }
   const auto batch = size_t(s.batch), heads = size_t(s.heads), k = size_t(s.k);
-  return nb::make_tuple(done, to_numpy(done->state.read, {batch, heads, size_t(s.width)}),
-                        to_numpy(done->state.rows, {batch, heads, k}), to_numpy(done->state.weights, {batch, heads, k}),
-                        done->after);
+  return nb::make_tuple(done, to_python(done->state.read, {batch, heads, size_t(s.width)}),
+                        to_python(done->state.rows, {batch, heads, k}), to_python(done->state.weights, {batch, heads, k}),
+                        VersionBatch<T>{done->after});
 }
 
 // (of x, of the weights read last, of the memory: where and what, of the links: where and what). The last four are None
@@ -87,8 +87,8 @@ nb::tuple step_backward(Record<T>& record, nb::handle d_read_, nb::handle d_weig
     found = run_backward(record, std::move(call));
   }
   const auto batch = size_t(s.batch), heads = size_t(s.heads), k = size_t(s.k);
-  return nb::make_tuple(to_numpy(found->x, {batch, size_t(s.interface)}),
-                        to_numpy(found->state.weights, {batch, heads, k}), memory_at(*found), memory_words(*found),
+  return nb::make_tuple(to_python(found->x, {batch, size_t(s.interface)}),
+                        to_python(found->state.weights, {batch, heads, k}), memory_at(*found), memory_words(*found),
                         links_at(*found), links_values(*found));
 }
 

@@ -6,6 +6,7 @@ A further engine is one module with a subclass of `Engine` and a call of `regist
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -99,6 +100,8 @@ def converted_state(state: State, fields: Any) -> State:
     return dataclasses.replace(changed, start=converted_state(start, fields))  # type: ignore[call-arg]
 
 
+# What "auto" or a name came to for a memory, by engine asked for, type and device: the engine's name and the reason.
+CHOSEN: weakref.WeakKeyDictionary[Memory, dict[Any, tuple[str, str]]] = weakref.WeakKeyDictionary()
 ENGINES: dict[str, Engine] = {}  # the fastest first
 
 
@@ -108,4 +111,5 @@ def register(engine: Engine) -> Engine:
     ordered = sorted(ENGINES.values(), key=lambda known: -known.rank)
     ENGINES.clear()
     ENGINES.update({known.name: known for known in ordered})
+    CHOSEN.clear()
     return engine

@@ -1,4 +1,4 @@
-"""Numbers on their way to the core and back: NumPy arrays over the same memory as the tensors."""
+"""Numbers on their way to the core and back: tensors as they are, or NumPy arrays over the same memory."""
 
 from __future__ import annotations
 
@@ -7,15 +7,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sparsam.engines.native.core import takes_tensors
+
 
 def array(tensor: Tensor | None) -> Any:
-    """The numbers of a tensor for the core, which takes NumPy arrays; that costs a tenth of DLPack."""
-    return None if tensor is None else tensor.detach().contiguous().numpy()
+    """The numbers of a tensor as the core takes them; None for None."""
+    if tensor is None:
+        return None
+    if not takes_tensors:
+        return tensor.detach().contiguous().numpy()
+    return tensor if tensor.is_contiguous() and not tensor.is_neg() else tensor.detach().resolve_neg().contiguous()
 
 
 def tensor(array: Any) -> Any:
-    """An array of the core as a tensor over the same memory; None for None."""
-    return None if array is None else torch.from_numpy(array)
+    """Numbers of the core as a tensor over the same memory; None for None."""
+    return array if array is None or isinstance(array, Tensor) else torch.from_numpy(array)
 
 
 def called(run: Any, *arguments: Any) -> Any:

@@ -46,6 +46,11 @@ def core_sizes(sizes: SparseSizes) -> Any:
     )
 
 
+@functools.lru_cache(maxsize=16)
+def core_cell(name: str) -> Any:
+    return getattr(_native.Cell, name)
+
+
 class NativeEngine(Engine):
     """SAM's and the SDNC's memory on the CPU in float32 or float64; parameters may be of half precision."""
 
@@ -196,20 +201,20 @@ class NativeCall(boundary.Call):
         self.versions = state.memory.materialised()
         self.source = getattr(state.memory, "pending", None)  # where the gradient of the memory goes
         self.pending: Any = None  # where that of the memory left comes from
-        self.after: list[Any] = []
+        self.after: Any = None
         self.rows: Tensor | None = None
         self.accesses: list[Access] = []
 
     def forward(self, inputs: Inputs, differentiable: bool) -> Outputs:
         dtype, cell = inputs.x.dtype, self.cell
-        for name, value in inputs._asdict().items():
+        for value, name in zip(inputs, inputs._fields):
             if value is not None and value.dtype != dtype:
                 raise TypeError(f"{name}: expected dtype {dtype} like x, got {value.dtype}")
         run = _native.forward32 if dtype == torch.float32 else _native.forward64
         record = called(
             run,
             core_sizes(self.sizes),
-            getattr(_native.Cell, "none" if cell is None else cell.name),
+            core_cell("none" if cell is None else cell.name),
             0 if cell is None else cell.hidden,
             *map(array, inputs[:9]),
             array(inputs.read),
@@ -221,28 +226,21 @@ class NativeCall(boundary.Call):
             self.record,
             torch.get_num_threads(),
         )
-        self.after, self.rows = record.after, torch.from_numpy(record.rows)
+        joint, hidden, inner, read, weights, rows = map(tensor, record.outputs())
+        self.after, self.rows = record.versions_after, rows
         if self.record:
             self.accesses = traced(record.trace)
         graph = links = None
         if differentiable:
             self.tape = record
-            self.versions = record.before
+            self.versions = record.versions_before
             if self.pending is None:
                 self.pending = (_native.Pending32 if dtype == torch.float32 else _native.Pending64)()
             batch, rows = inputs.x.shape[1], self.sizes.rows
             graph = graphs.stand_in(inputs.x, (batch, rows, self.sizes.width))
             if self.sizes.link_gradients:
                 links = graphs.stand_in(inputs.x, (batch, 2 * rows + 1, rows))
-        return Outputs(
-            torch.from_numpy(record.joint),
-            tensor(record.hidden),
-            tensor(record.cell),
-            torch.from_numpy(record.read),
-            torch.from_numpy(record.weights),
-            graph,
-            links,
-        )
+        return Outputs(joint, hidden, inner, read, weights, graph, links)
 
     def backward(self, inputs: Inputs, gradients: Outputs, needed: Inputs) -> Inputs:
         record, self.tape = self.tape, None
@@ -270,8 +268,7 @@ class NativeCall(boundary.Call):
         if needed.links:
             shape = (batch, 2 * rows + 1, rows)
             links = graphs.sparse_rows(tensor(found.links_at), tensor(found.links_values), shape)
-        names = ("x", "w_ih", "w_hh", "b_ih", "b_hh", "w_interface", "b_interface", "hidden", "cell", "read", "weights")
-        return Inputs._make([*(tensor(getattr(found, name)) for name in names), memory, links])
+        return Inputs._make((*map(tensor, found.outputs()), memory, links))
 
 
 def traced(trace: tuple[Any, ...]) -> list[Access]:

@@ -58,7 +58,7 @@ class NativeMemory:
     def __init__(
         self,
         kind: Kind,
-        versions: list[Any] | None,
+        versions: Any,
         origins: list[Any] | None,
         graph: Tensor | None = None,
         name: Tensor | None = None,
@@ -72,13 +72,16 @@ class NativeMemory:
 
     @property
     def versions(self) -> list[Any]:
+        """One for each batch element; what the core gave as one object, taken apart."""
         if self._versions is None:
             self._versions, self._origins = names.named_memory(self.name)  # type: ignore[arg-type]
-        return self._versions
+        return self._versions if type(self._versions) is list else list(self._versions)
 
     @property
     def origins(self) -> list[Any]:
-        return self.versions and self._origins  # type: ignore[return-value]
+        if self._versions is None:
+            self._versions, self._origins = names.named_memory(self.name)  # type: ignore[arg-type]
+        return self._origins  # type: ignore[return-value]
 
     @property
     def from_graph(self) -> bool:
@@ -132,17 +135,19 @@ class NativeMemory:
             got = (self.kind.rows, self.kind.width)
             raise ValueError(f"state: expected a memory (N, W) = ({rows}, {width}), got {got}")
 
-    def materialised(self) -> list[Any]:
+    def materialised(self) -> Any:
         """A version for every batch element.
 
         Blank ones are made anew at each call, so a fresh state is reusable. The core copies what elements share.
         """
+        if self._versions is not None and type(self._versions) is not list:
+            return self._versions  # as the core gave them
         if None not in self.versions:
             return self.versions
         make, core = getattr(_native, f"Version{self.kind.suffix}").fresh, self.kind.core()
         return [make(core, origin) if v is None else v for v, origin in zip(self.versions, self.origins)]
 
-    def advanced(self, versions: list[Any], graph: Tensor | None, pending: Any = None) -> NativeMemory:
+    def advanced(self, versions: Any, graph: Tensor | None, pending: Any = None) -> NativeMemory:
         """The memory after a call."""
         return NativeMemory(self.kind, versions, self.origins, graph, pending=None if graph is None else pending)
 

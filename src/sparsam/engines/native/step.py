@@ -61,14 +61,14 @@ class StepCall(boundary.Call):
         record, read, rows, now, self.after = called(
             _native.step32 if single else _native.step64,
             self.core,
-            x.detach().contiguous().numpy(),
-            self.read_rows.contiguous().numpy(),
-            weights.detach().contiguous().numpy(),
+            array(x),
+            array(self.read_rows),
+            array(weights),
             self.versions,
             differentiable,
             torch.get_num_threads(),
         )
-        self.rows = torch.from_numpy(rows)
+        self.rows = tensor(rows)
         graph = links = None
         if differentiable:
             self.tape = record
@@ -78,7 +78,7 @@ class StepCall(boundary.Call):
             graph = graphs.stand_in(x, (batch, sizes.rows, sizes.width))
             if sizes.link_gradients:
                 links = graphs.stand_in(x, (batch, 2 * sizes.rows + 1, sizes.rows))
-        return StepOutputs(torch.from_numpy(read), torch.from_numpy(now), graph, links)
+        return StepOutputs(tensor(read), tensor(now), graph, links)
 
     def backward(self, inputs: Any, gradients: Any, needed: Any) -> StepInputs:
         record, self.tape = self.tape, None
@@ -90,8 +90,8 @@ class StepCall(boundary.Call):
             _native.step_backward32 if dtype == torch.float32 else _native.step_backward64
         )(
             record,
-            None if read is None else read.contiguous().numpy(),
-            None if weights is None else weights.contiguous().numpy(),
+            array(read),
+            array(weights),
             *map(array, graphs.parts(memory)),
             *map(array, graphs.parts(links)),
             needed.memory,
@@ -106,4 +106,4 @@ class StepCall(boundary.Call):
             memory = graphs.memory_gradient(source, at, words, (batch, sizes.rows, sizes.width), dtype)
         if needed.links:
             links = graphs.sparse_rows(tensor(links_at), tensor(links_values), (batch, 2 * sizes.rows + 1, sizes.rows))
-        return StepInputs(torch.from_numpy(d_x), torch.from_numpy(d_weights), memory, links)
+        return StepInputs(tensor(d_x), tensor(d_weights), memory, links)
