@@ -21,6 +21,13 @@ inline std::vector<int32_t> rows_from(nb::handle value, const SequenceShape& s) 
   return out;
 }
 
+// Null for None.
+template <class T>
+PendingGradients<T>* pending_from(nb::handle value, const char* name) {
+  if (value.is_none()) return nullptr;
+  return &taken_object<PendingGradients<T>>(value, name, (std::string("a Pending of ") + ElementName<T>::kName).c_str());
+}
+
 template <class T>
 void require_weights(const In<T>& weights) {
   for (size_t i = 0; i < weights.size(); ++i)

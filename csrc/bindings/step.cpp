@@ -21,8 +21,9 @@ namespace {
 
 // (record, read (B, R, W), rows (B, R, K), weights (B, R, K), the versions after the step).
 template <class T>
-nb::tuple step(const MemoryShape& sizes, nb::handle x_, nb::handle rows0, nb::handle weights0_, nb::handle versions,
-               bool record, int64_t threads) {
+nb::tuple step(nb::handle sizes_, nb::handle x_, nb::handle rows0, nb::handle weights0_, nb::handle versions,
+               nb::handle record, nb::handle threads) {
+  const auto& sizes = taken_object<MemoryShape>(sizes_, "sizes", "a Sizes");
   const int32_t interface = InterfaceLayout(sizes).size;
   const In<T> x(x_, "x", {kAny, interface});
   const SequenceShape s(sizes, Cell::none, 1, int32_t(require_within("x: batch elements", x.length(0), 1, 1 << 24)),
@@ -39,7 +40,7 @@ nb::tuple step(const MemoryShape& sizes, nb::handle x_, nb::handle rows0, nb::ha
                       weights0.data(),
                       std::vector<int64_t>(size_t(s.batch), 1),
                       versions_from<T>(versions, s.batch, sizes),
-                      record,
+                      taken<bool>(record, "record"),
                       false,
                       require_threads(threads),
                       {}};
@@ -57,10 +58,10 @@ nb::tuple step(const MemoryShape& sizes, nb::handle x_, nb::handle rows0, nb::ha
 // (of x, of the weights read last, of the memory: where and what, of the links: where and what). The last four are None
 // where nobody asks or where they went elsewhere.
 template <class T>
-nb::tuple step_backward(Record<T>& record, nb::handle d_read_, nb::handle d_weights_, nb::handle memory_at_,
-                        nb::handle memory_words_, nb::handle link_at, nb::handle link_values, bool needs_memory,
-                        std::shared_ptr<PendingGradients<T>> pending, std::shared_ptr<PendingGradients<T>> source,
-                        int64_t pass, int64_t threads) {
+nb::tuple step_backward(nb::handle record_, nb::handle d_read_, nb::handle d_weights_, nb::handle memory_at_,
+                        nb::handle memory_words_, nb::handle link_at, nb::handle link_values, nb::handle needs_memory,
+                        nb::handle pending, nb::handle source, nb::handle pass, nb::handle threads) {
+  auto& record = taken_object<Record<T>>(record_, "record", (std::string("a Record of ") + ElementName<T>::kName).c_str());
   const SequenceShape& s = record.shape;
   if (s.cell != Cell::none || s.steps != 1) refuse("record", "one of `step`", "one of `forward`");
   const auto d_read = optional_array<T>(d_read_, "d_read", {s.batch, s.heads, s.width});
@@ -75,12 +76,12 @@ nb::tuple step_backward(Record<T>& record, nb::handle d_read_, nb::handle d_weig
                        memory_gradients<T>(s, memory_at_, memory_words_),
                        link_gradients<T>(s, link_at, link_values),
                        true,
-                       needs_memory,
+                       taken<bool>(needs_memory, "needs_memory"),
                        require_threads(threads),
                        {},
-                       pending.get(),
-                       source.get(),
-                       pass};
+                       pending_from<T>(pending, "pending"),
+                       pending_from<T>(source, "source"),
+                       taken<int64_t>(pass, "pass_number")};
   std::shared_ptr<Gradients<T>> found;
   {
     nb::gil_scoped_release unlocked;
@@ -96,11 +97,12 @@ template <class T>
 void bind_step(nb::module_& m, const std::string& suffix) {
   using P = PendingGradients<T>;
   nb::class_<P>(m, ("Pending" + suffix).c_str()).def(nb::init<>()).def("__len__", &P::size);
-  m.def(("step" + suffix).c_str(), &step<T>, "sizes"_a, "x"_a.none(), "rows0"_a.none(), "weights0"_a.none(),
-        "versions"_a.none(), "record"_a, "threads"_a);
-  m.def(("step_backward" + suffix).c_str(), &step_backward<T>, "record"_a, "d_read"_a.none(), "d_weights"_a.none(),
-        "memory_at"_a.none(), "memory_words"_a.none(), "link_at"_a.none(), "link_values"_a.none(), "needs_memory"_a,
-        "pending"_a.none(), "source"_a.none(), "pass_number"_a, "threads"_a);
+  m.def(("step" + suffix).c_str(), &step<T>, "sizes"_a.none(), "x"_a.none(), "rows0"_a.none(),
+        "weights0"_a.none(), "versions"_a.none(), "record"_a.none(), "threads"_a.none());
+  m.def(("step_backward" + suffix).c_str(), &step_backward<T>, "record"_a.none(), "d_read"_a.none(),
+        "d_weights"_a.none(), "memory_at"_a.none(), "memory_words"_a.none(), "link_at"_a.none(),
+        "link_values"_a.none(), "needs_memory"_a.none(), "pending"_a.none(), "source"_a.none(), "pass_number"_a.none(),
+        "threads"_a.none());
 }
 
 }  // namespace

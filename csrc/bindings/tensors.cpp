@@ -20,6 +20,7 @@ struct Owned {
 }  // namespace
 
 bool use_tensors(nb::handle type, nb::handle capsule) {
+  if (!PyCapsule_CheckExact(capsule.ptr())) return false;
   auto* header = static_cast<dlpack::ExchangeHeader*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
   if (header == nullptr) {
     PyErr_Clear();

@@ -1,6 +1,6 @@
 """The native engine as operators of PyTorch, for `torch.compile` and `torch.export` (docs/compile.md).
 
-    sparsam::sequence            a whole sequence: controller (lstm, gru or none) and memory
+    sparsam::sequence            a whole sequence: controller (lstm, gru or none) and memory; one step is T = 1
     sparsam::sequence_backward   its gradients
     sparsam::blank, ::begin      a fresh memory: blank, or with a user's words; ::begin_backward
     sparsam::choose              per batch element one of two memories; ::choose_backward
@@ -92,7 +92,7 @@ def sequence(*arguments: Any) -> tuple[Tensor, ...]:
     out = call.forward(inputs_of(tuple(floats)), record)
     _, origins = names.named_memory(memory)
     after = names.memory_name(call.after, origins, None)
-    tape = names.TABLE.name(call, 1, 0.0) if record else torch.zeros(1, 2, dtype=torch.float64)
+    tape = names.TABLE.name(call, 1, 0.0) if record else torch.zeros(1, 2, dtype=torch.float64, device="cpu")
     return out.joint, none_or(out.hidden, x), none_or(out.cell, x), out.read, out.read_weights, after, call.rows, tape  # type: ignore[return-value]
 
 

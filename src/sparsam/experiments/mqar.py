@@ -22,7 +22,7 @@ from typing import Any
 
 from sparsam.experiments import token_report
 from sparsam.experiments.experiment import Experiment
-from sparsam.experiments.token_lengths import kept_test, room
+from sparsam.experiments.token_lengths import kept_test, room, usable_device
 from sparsam.experiments.token_tests import error_rate
 from sparsam.tasks.mqar import TESTED, TRAINED
 from sparsam.training.config import ModelConfig, OptimizerConfig, RunConfig, TaskConfig
@@ -76,6 +76,10 @@ MODELS = {
     "delta": blocks("delta", "delta"),
     "lstm": blocks("lstm", "lstm"),
 }
+OPTIONAL = {  # asked for by name, where flash-linear-attention is installed
+    "fla-delta": blocks("fla-delta", "fla-delta"),
+    "fla-mamba2": blocks("fla-mamba2", "fla-mamba2"),
+}
 OPTIMIZER = OptimizerConfig(
     "adam", learning_rate=1e-3, final_rate=1e-4, epsilon=1e-8, warmup=200, hold=4_000, patience=20
 )
@@ -101,7 +105,7 @@ def mqar(
                 runs[name] = RunConfig(
                     name=name,
                     seed=seed,
-                    model=MODELS[model],
+                    model=(MODELS | OPTIONAL)[model],
                     task=TASKS[task],
                     optimizer=OPTIMIZER,
                     batch_size=32,
@@ -122,13 +126,12 @@ def slice_errors(run: str | Path) -> dict[str, Any]:
     from sparsam.training.saved import load_model
 
     model, task, config = load_model(run, memory_size=room(1024, 4))
-    model.to(config.device)
+    device = usable_device(config.device)
+    model.to(device)
     found = {}
     for length, pairs in TESTED:
         draw = partial(task.sample_slice, BATCH, length=length, pairs=pairs)
-        found[f"{pairs} pairs in {length}"] = error_rate(
-            model, task, draw, SEQUENCES // BATCH, config.seed + 1, config.device
-        )
+        found[f"{pairs} pairs in {length}"] = error_rate(model, task, draw, SEQUENCES // BATCH, config.seed + 1, device)
     return found
 
 
@@ -141,7 +144,7 @@ def report(out: str | Path) -> str:
     device = "cpu"
     for folder in (RunFolder(path.parent) for path in sorted(out.glob("*/result.json"))):
         name, config = folder.path.name, folder.config()
-        device = config.device
+        device = usable_device(config.device)
         models.setdefault(name.partition("-")[2].rpartition("-")[0], config.model)
         slices[name] = token_report.once(folder.path / "slices.json", partial(slice_errors, folder.path))
         if name.startswith("large"):

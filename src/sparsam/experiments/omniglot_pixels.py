@@ -180,9 +180,10 @@ def report(out: str | Path, sizes: Sequence[int] = SIZES, episodes: int = 8) -> 
         )
         results[name] = {"test": kept, "validation": select[wanted[-1]]["error"]}
     config = RunFolder(next(iter(runs.values()))).config()
-    rows = {"nearest neighbour, pixels": neighbours(config, None, "test", sizes, episodes)}
+    place = config.device
+    rows = {"nearest neighbour, pixels": neighbours(config, None, "test", sizes, episodes, place)}
     for file in sorted((out / "encoders").glob("*.safetensors")):
-        rows[f"nearest neighbour, encoder {file.stem}"] = neighbours(config, file, "test", sizes, episodes)
+        rows[f"nearest neighbour, encoder {file.stem}"] = neighbours(config, file, "test", sizes, episodes, place)
     (out / "results.json").write_text(json.dumps({"runs": results, "neighbours": rows}, indent=2) + "\n")
     models: dict[str, list[str]] = {}
     for name in results:

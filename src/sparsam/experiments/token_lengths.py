@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from sparsam.experiments import token_cost
 from sparsam.experiments.token_tests import error_rate
 from sparsam.training.folder import RunFolder
 from sparsam.training.saved import load_model
@@ -41,7 +42,8 @@ def errors_at(
     """A run's errors on fresh sequences of `size`, at most `batch` of them at a time.
 
     `rows`: of the memory; None for one row for each word that could be written. `delta`: from which weight on a row
-    counts as accessed; None for the model's own. `device`: None for the one that the run was trained on.
+    counts as accessed; None for the model's own. `device`: None for the one that the run was trained on, where there is
+    one here.
     """
     config = RunFolder(Path(run)).config()
     at_once = min(batch, sequences)
@@ -55,11 +57,26 @@ def errors_at(
         memories: list[Any] = [module for module in model.modules() if hasattr(module, "delta")]
         for memory in memories:
             memory.delta = delta
-    where = device or config.device
+    where = device or usable_device(config.device)
     draw = partial(task.sample_size, at_once, size=size)
     count = -(-sequences // at_once)
-    found = error_rate(model.to(where), task, draw, count, config.seed + 1, where, seconds=seconds)
-    return {**found, "sequences": count * at_once, "index": index, "memory_size": rows, "delta": delta, "device": where}
+    model.to(where)
+    before = token_cost.held_bytes(where)
+    found = error_rate(model, task, draw, count, config.seed + 1, where, seconds=seconds)
+    return {
+        **found,
+        "sequences": count * at_once,
+        "index": index,
+        "memory_size": rows,
+        "delta": delta,
+        "device": where,
+        "peak_bytes": token_cost.peak_bytes(where) - before,
+    }
+
+
+def usable_device(trained_on: str) -> str:
+    """The device that a run was trained on, or the CPU on a machine without it."""
+    return "cpu" if trained_on.startswith("cuda") and not torch.cuda.is_available() else trained_on
 
 
 def name_of(size: int, unit: str, index: str = "linear", rows: int | None = None, delta: float | None = None) -> str:

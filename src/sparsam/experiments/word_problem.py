@@ -23,6 +23,7 @@ from typing import Any
 from sparsam.experiments import token_report
 from sparsam.experiments.experiment import Experiment
 from sparsam.experiments.mqar import OPTIMIZER, START, blocks
+from sparsam.experiments.token_lengths import usable_device
 from sparsam.experiments.token_tests import error_rate
 from sparsam.tasks.token_mixture import TokenMixture
 from sparsam.training.config import CurriculumConfig, RunConfig, TaskConfig
@@ -100,7 +101,8 @@ def length_errors(run: str | Path) -> dict[str, Any]:
     from sparsam.training.saved import load_model
 
     model, task, config = load_model(run)
-    model.to(config.device)
+    device = usable_device(config.device)
+    model.to(device)
     mixed = isinstance(task, TokenMixture)
     words: Any = task.parts[0] if mixed else task
 
@@ -108,7 +110,7 @@ def length_errors(run: str | Path) -> dict[str, Any]:
         return task.shifted(part, batch) if mixed else batch
 
     def test(draw: Any) -> dict[str, Any]:
-        return error_rate(model, task, draw, 1, config.seed + 1, config.device)
+        return error_rate(model, task, draw, 1, config.seed + 1, device)
 
     found = {}
     for length in LENGTHS:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sparsam import checks
+from sparsam.argument_types import check_fields
 from sparsam.training.model_config import ModelConfig, model_names, unknown_setting, without_first_format
 from sparsam.training.start import StartConfig
 
@@ -36,6 +37,9 @@ class TaskConfig:
     name: str = "copy"
     settings: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_fields(self, "task.")
 
     def build(self, for_training: bool = False) -> Any:
         from sparsam import tasks
@@ -66,11 +70,19 @@ class OptimizerConfig:
     patience: int = 0  # minibatches in a row without a finite gradient that are passed over before the run ends
 
     def __post_init__(self) -> None:
+        check_fields(self, "optimizer.")
         checks.one_of("optimizer.name", self.name, OPTIMIZERS)
         if self.learning_rate <= 0:
             raise ValueError(f"optimizer.learning_rate: expected a positive number, got {self.learning_rate}")
         if self.final_rate is not None and self.final_rate <= 0:
             raise ValueError(f"optimizer.final_rate: expected a positive number, got {self.final_rate}")
+        checks.number_in("optimizer.decay", self.decay, 0.0, 1.0)
+        checks.number_in("optimizer.momentum", self.momentum, 0.0, 1.0)
+        checks.number_in("optimizer.beta2", self.beta2, 0.0, 1.0)
+        if self.epsilon < 0:
+            raise ValueError(f"optimizer.epsilon: expected 0 or more, got {self.epsilon}")
+        if self.warmup < 0:
+            raise ValueError(f"optimizer.warmup: expected 0 or more, got {self.warmup}")
         if self.hold < 0:
             raise ValueError(f"optimizer.hold: expected 0 or more, got {self.hold}")
         checks.one_of("optimizer.final_by", self.final_by, RATES_FALL_BY)
@@ -100,6 +112,9 @@ class CurriculumConfig:
     over: int | None = None  # minibatches from start to max_level, whatever the loss
 
     def __post_init__(self) -> None:
+        check_fields(self, "curriculum.")
+        if self.max_level is not None and self.max_level < 1:
+            raise ValueError(f"curriculum.max_level: expected at least 1, got {self.max_level}")
         if self.start < 1:
             raise ValueError(f"curriculum.start: expected at least 1, got {self.start}")
         if self.patience < 1:
@@ -139,6 +154,9 @@ class RunConfig:
     loggers: list[str] = field(default_factory=list)  # more places for the log, each a `module:Class`
 
     def __post_init__(self) -> None:
+        check_fields(self)
+        if not isinstance(self.model, ModelConfig):
+            raise TypeError(f"model: expected a ModelConfig, got {type(self.model).__name__} {self.model!r}")
         if not re.fullmatch(r"[^/\\\0]+", self.name) or self.name in (".", ".."):
             raise ValueError(f"name: expected the name of a folder, without a path, got {self.name!r}")
         checks.one_of("when_workers_die", self.when_workers_die, WHEN_WORKERS_DIE)
@@ -155,6 +173,12 @@ class RunConfig:
         ):
             if getattr(self, key) < 1:
                 raise ValueError(f"{key}: expected at least 1, got {getattr(self, key)}")
+        if self.seconds is not None and self.seconds < 0:
+            raise ValueError(f"seconds: expected 0 or more, got {self.seconds}")
+        if self.checkpoint_seconds < 0:
+            raise ValueError(f"checkpoint_seconds: expected 0 or more, got {self.checkpoint_seconds}")
+        if self.threads is not None and self.threads < 1:
+            raise ValueError(f"threads: expected at least 1, got {self.threads}")
         by_time = self.optimizer.final_rate is not None and self.optimizer.final_by == "seconds"
         if by_time and self.seconds is None:
             raise ValueError("optimizer.final_by: expected 'steps' for a run without seconds, got 'seconds'")
