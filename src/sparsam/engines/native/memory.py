@@ -112,7 +112,7 @@ class NativeMemory:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        batch = len(self._versions) if self.name is None else self.name.shape[0]  # type: ignore[arg-type]
+        batch = len(self._origins) if self.name is None else self.name.shape[0]  # type: ignore[arg-type]
         return batch, self.kind.rows, self.kind.width
 
     def __getattr__(self, name: str) -> Any:
