@@ -95,7 +95,7 @@ def _forward(
 ) -> tuple[Tensor, Before, Run]:
     size = layout_of(sizes, cell, 0 if weights is None else weights.hidden.shape[1])
     steps, batch, _ = x.shape
-    x = x.detach()
+    x = plain(x)
     tape = new_tape(size, steps, batch, x)
     ends = _all_steps(steps, batch, x.device) if lengths is None else lengths.to(device=x.device, dtype=torch.int32)
     if weights is None:
@@ -109,8 +109,8 @@ def _forward(
     links = None if before.links is None else before.links.working_copy(memory.words.shape[1])
     chosen = stepwise
     if stepwise is None:
-        stepwise = by_steps.pays(size, batch, before.memory)
-    given = [no_tensor(x) if value is None else aligned_tensor(value.detach()) for value in before[:5]]
+        stepwise = by_steps.pays(size, batch, steps, before.memory)
+    given = [no_tensor(x) if value is None else aligned_tensor(plain(value)) for value in before[:5]]
     if stepwise:
         final = by_steps.forward(sizes, size, tape, matrices, given, memory, links, ends, lengths is not None)
     else:
@@ -131,6 +131,17 @@ def _forward(
     by_one = by_steps.pays_backward(batch) if chosen is None else chosen
     run = Run(sizes, size, x, weights, matrices, tape, ends, rows, by_one, lengths is not None)
     return tape.joint[1:].to(x.dtype), after, run
+
+
+def plain(value: Tensor) -> Tensor:
+    """`value` without its history; itself where it has none, since every call of torch costs microseconds."""
+    return value.detach() if value.requires_grad else value
+
+
+@lru_cache(maxsize=64)
+def _zeros(shape: tuple[int, ...], device: torch.device) -> Tensor:
+    """Gradients that nobody gave, for reading only."""
+    return torch.zeros(shape, dtype=torch.float32, device=device)
 
 
 @lru_cache(maxsize=64)
@@ -159,7 +170,7 @@ def _backward(run: Run, d_joint: Tensor | None, given: tuple[Tensor | None, ...]
     numbers: dict[str, Any] = {"dtype": torch.float32, "device": run.x.device}
     shapes = ((batch, size.H), (batch, size.H), (batch, size.R, size.W), (batch, size.R, size.K))
     finals = [
-        torch.zeros(shape, **numbers) if value is None else aligned_tensor(value.to(torch.float32))
+        _zeros(shape, run.x.device) if value is None else aligned_tensor(value.to(torch.float32))
         for value, shape in zip(given, shapes)
     ]
     d_joint = torch.zeros_like(tape.joint[1:]) if d_joint is None else aligned_tensor(d_joint.to(torch.float32))

@@ -35,9 +35,9 @@ SEARCH_WARPS = 8
 WARPS = 4
 
 
-def pays(size: Layout, batch: int, memory: CudaMemory) -> bool:
+def pays(size: Layout, batch: int, steps: int, memory: CudaMemory) -> bool:
     """Whether steps launched one by one are the faster way."""
-    return batch > MANY_ELEMENTS or memory.words.shape[1] > LONG_SEARCH
+    return batch > MANY_ELEMENTS or min(memory.words.shape[1] + steps * size.R, memory.rows) > LONG_SEARCH
 
 
 def pays_backward(batch: int) -> bool:
