@@ -1,4 +1,4 @@
-"""SAM's memory as a layer of somebody's own model, without a controller: nothing recurs but the memory.
+"""SAM's memory as a layer for your own model, without a controller: only the memory is recurrent.
 
     v_t = interface(sum_j c_j x_{t-j});   r_t read by steps 2 to 6 of SAM for v_t;   y_t = output([x_t, r_t])
 
@@ -44,7 +44,7 @@ class SparseMemory(Recurrent):
     """A layer (T, B, D) -> (T, B, D') with a sparse memory of N words.
 
     Args:
-        input_size, output_size: D and D'; D' is D where it is not given.
+        input_size, output_size: D and D'; D' is D by default.
         memory_size, word_size: N words of width W.
         num_heads, k: R access heads, each reads the K most similar words.
         links: K_L, temporal links kept per row as in the SDNC; 0 for none.
@@ -52,7 +52,7 @@ class SparseMemory(Recurrent):
         similarity: "cosine", "euclidean" (-|q - m|^2) or "dot".
         delta: a row counts as accessed when its weights exceed this.
         conv: inputs that the causal convolution in front of the interface sees; 0 for none.
-        link_gradients, allocation: as of `SDNC`, where there are links.
+        link_gradients, allocation: as in `SDNC`; only with links.
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto", "reference", "native" or "cuda".
         device, dtype: of the parameters.
@@ -117,7 +117,7 @@ class SparseMemory(Recurrent):
 
     @property
     def reach(self) -> int:
-        """Earlier inputs that the interface sees."""
+        """How many earlier inputs the interface sees."""
         return 0 if self.conv is None else self.conv.kernel_size[0] - 1
 
     def start_fields(self, batch: int, like: Tensor) -> dict[str, Any]:

@@ -193,7 +193,7 @@ class LSTM(MemoryModel):
         )
 
     def _checked_state(self, state: Any, batch: int, like: Tensor) -> Any:
-        """(h, c) as `nn.LSTM` takes them, (layers, B, H) each, are a state too: it has nothing else to say."""
+        """A state, or (h, c) as `nn.LSTM` takes them, (layers, B, H) each."""
         if isinstance(state, tuple) and len(state) == 2 and all(isinstance(v, Tensor) and v.dim() == 3 for v in state):
             hidden, cell = (layers_last(self.controller, value) for value in state)
             state = LSTMState(hidden, cell, start=self.initial_state(batch).start)
@@ -202,21 +202,21 @@ class LSTM(MemoryModel):
     def run(
         self, x: Tensor, state: Any, ends: Tensor | None, record: bool
     ) -> tuple[Tensor, LSTMState, Sequence[Access]]:
-        """The whole sequence in one call of `nn.LSTM`, as a baseline of speed ought to be run."""
-        engines.plan(self)  # an engine that was asked for and has no LSTM says so
+        """The whole sequence in one call of `nn.LSTM`, the fair way to run a baseline."""
+        engines.plan(self)  # raises when the engine asked for has no LSTM
         carried = tuple(layers_first(self.controller, value) for value in (state.hidden, state.cell))
         if ends is None:
             hidden, after = self.controller(x, carried)
             y = self.answer(hidden)
         else:
-            packed = pack_padded_sequence(x, ends.clamp_min(1), enforce_sorted=False)  # torch knows no empty sequence
+            packed = pack_padded_sequence(x, ends.clamp_min(1), enforce_sorted=False)  # torch refuses empty sequences
             packed, after = self.controller(packed, carried)
             hidden, _ = pad_packed_sequence(packed, total_length=x.shape[0])
             past = torch.arange(x.shape[0], device=x.device)[:, None] >= ends.to(x.device)
             y = self.answer(hidden).masked_fill(past[..., None], 0.0)
             began = (ends > 0).to(x.device)[None, :, None]
             after = tuple(torch.where(began, now, before) for now, before in zip(after, carried))
-        hidden, cell = (layers_last(self.controller, value).to(x.dtype) for value in after)  # autocast's are smaller
+        hidden, cell = (layers_last(self.controller, value).to(x.dtype) for value in after)  # half under autocast
         return y, dataclasses.replace(state, hidden=hidden, cell=cell), []
 
 
@@ -302,7 +302,7 @@ class SDNC(SAM):
         link_gradients: whether N, P and p are differentiated. They are constants by default, as in the paper; the
             previous read weights get their share of the gradient through f and b either way.
         allocation: "ring", the paper's least recently accessed words, or "free", the least used ones.
-        The others are those of `SAM`.
+        The other arguments are those of `SAM`.
     """
 
     name = "sdnc"
@@ -380,7 +380,7 @@ class DAM(MemoryModel):
         discount: lambda of the usage U^(1).
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto", "reference", or "cuda" where it has dense models.
-        controller, num_layers, dropout, device, dtype: as of `SAM`.
+        controller, num_layers, dropout, device, dtype: as in `SAM`.
     """
 
     name = "dam"
@@ -431,7 +431,7 @@ class NTM(MemoryModel):
         engine: "auto", "reference", or "cuda" where it has dense models.
         compile_step: run the memory's step through `torch.compile`, which needs a C++ compiler and tens of seconds at
             the first call of each shape, and is worth it for long runs (docs/baselines.md).
-        controller, num_layers, dropout, device, dtype: as of `SAM`.
+        controller, num_layers, dropout, device, dtype: as in `SAM`.
     """
 
     name = "ntm"
@@ -483,10 +483,10 @@ class DNC(MemoryModel):
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto", "reference", or "cuda" where it has dense models.
         masked: masked content addressing (`sparsam.engines.reference.masking`; Csordas and Schmidhuber 2019).
-        deallocate: what is freed is erased (`sparsam.engines.reference.deallocation`; the same paper).
+        deallocate: erase the words that are freed (`sparsam.engines.reference.deallocation`; the same paper).
         layer_norm: layer-normalised controller (`sparsam.controllers.layer_norm`; Franke et al. 2018).
         bypass_dropout: dropout between controller and output layer (`sparsam.controllers.bypass`; Franke et al. 2018).
-        controller, num_layers, dropout, device, dtype: as of `SAM`.
+        controller, num_layers, dropout, device, dtype: as in `SAM`.
     """
 
     name = "dnc"

@@ -66,7 +66,7 @@ class Weights:
         return model
 
     def _sizes(self, settings: Any) -> dict[str, int]:
-        """Input and output width, from the tensors' shapes; only where these do not tell, the task is asked."""
+        """Input and output width, from the tensors' shapes, or from the task where they do not tell."""
         first, output = self.tensors.get("controller.weight_ih_l0"), self.tensors.get("output.weight")
         if first is not None and output is not None:
             read = 0 if settings.name == "lstm" else settings.num_heads * settings.word_size
@@ -86,7 +86,7 @@ def load(name: str | Path, **changes: Any) -> torch.nn.Module:
         changes: arguments of the model's constructor to replace, such as `engine` or `memory_size`.
 
     Raises:
-        FileNotFoundError: when there is no such thing; the message lists the names that there are.
+        FileNotFoundError: when nothing is found; the message lists the known names.
     """
     return read(find(name)).build(**changes).eval()
 
@@ -171,7 +171,7 @@ def encode(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def decode(arguments: dict[str, Any]) -> dict[str, Any]:
-    """What `encode` was given."""
+    """The inverse of `encode`."""
     from sparsam import indexes
 
     def value_of(value: Any) -> Any:

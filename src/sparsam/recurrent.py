@@ -18,7 +18,7 @@ from sparsam.trace import Access, Trace
 class Recurrent(nn.Module):
     """A module with a memory that runs sequences.
 
-    Subclasses give `run` (a sequence from a state), `start_fields` (what a fresh state holds beside the memory) and
+    Subclasses give `run` (a sequence from a state), `start_fields` (what a fresh state holds besides the memory) and
     `start_shapes` (the shapes of those).
     """
 
@@ -66,11 +66,11 @@ class Recurrent(nn.Module):
         return like.new_empty((), dtype=engines.plan(self).engine.holds(like.dtype))
 
     def start_fields(self, batch: int, like: Tensor) -> dict[str, Any]:
-        """The fields of a fresh state beside the memory's."""
+        """The fields of a fresh state besides the memory's."""
         raise NotImplementedError
 
     def start_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Their shapes, without the batch dimension."""
+        """The shapes of those fields, without the batch dimension."""
         raise NotImplementedError
 
     def run(self, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> tuple[Tensor, State, Sequence[Access]]:
@@ -108,10 +108,10 @@ class Recurrent(nn.Module):
     ) -> tuple[Any, Any]:
         """Run a sequence x (T, B, I), or (B, T, I) with `batch_first`; returns the outputs and the final state.
 
-        `state` goes on where another call ended. `lengths` (B,) marks padded batches: the steps past an element's
-        length change nothing and their outputs are 0. `resets` (T, B), or (B, T) with `batch_first`: before such a
-        step such an element starts anew, from what its state began with. x may also be (T, I), one sequence without a
-        batch, or a `PackedSequence`, which comes back as one.
+        `state` continues from where another call ended. `lengths` (B,) marks padded batches: steps past an element's
+        length change nothing and their outputs are 0. `resets` (T, B), or (B, T) with `batch_first`, is true where an
+        element starts anew before that step, from the state that its sequence began with. x may also be (T, I), one
+        sequence without a batch, or a `PackedSequence`, which comes back as one.
         """
         if isinstance(x, PackedSequence):
             return self._packed(x, state, lengths, resets)

@@ -27,7 +27,7 @@ Self = TypeVar("Self", bound="State")
 
 
 class Store(Protocol):
-    """A field of a state that is no tensor: the memory or the links of one engine, of a whole batch."""
+    """A field of a state that is not a tensor: the memory or the links of one engine, for a whole batch."""
 
     engine: str  # the engine that it belongs to
 
@@ -94,7 +94,7 @@ class State:
         torch.serialization.add_safe_globals([cls])  # torch.load reads states with its default weights_only=True
 
     def values(self) -> Iterator[tuple[str, Any]]:
-        """The named fields that are there, `start` left out."""
+        """Name and value of each field that is there, without `start`."""
         for entry in dataclasses.fields(self):
             value = getattr(self, entry.name)
             if entry.name != "start" and value is not None:

@@ -13,6 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
+from sparsam.cli.model_options import choices
+from sparsam.cli.runs import complete_trained
+
 HELP = (
     "One sentence a line; a question ends with '?'. Commands: /story shows the story, /undo takes the last sentence "
     "back, /new (or a blank line) begins another story, /words lists the words, /quit ends."
@@ -21,7 +24,11 @@ HELP = (
 
 def command(
     run: Annotated[
-        str, typer.Argument(help="Trained weights by name, a bAbI run's folder, or a .safetensors file.")
+        str,
+        typer.Argument(
+            help="Trained weights by name, a bAbI run's folder, or a .safetensors file.",
+            autocompletion=complete_trained,
+        ),
     ] = "babi-sam",
     story: Annotated[
         Path | None, typer.Option(help="Read the story (and questions in it) from this file first.", show_default=False)
@@ -35,7 +42,12 @@ def command(
         bool, typer.Option("--calibrate", help="Set temperature and threshold on bAbI's validation stories, and end.")
     ] = False,
     engine: Annotated[
-        str | None, typer.Option(help="auto, reference, native or cuda.", show_default="as trained")
+        str | None,
+        typer.Option(
+            help=f"{', '.join(choices('engine'))}.",
+            show_default="as trained",
+            autocompletion=lambda: choices("engine"),
+        ),
     ] = None,
 ) -> None:
     """Tell a story, one sentence a line, and ask: a line with a question mark is answered.

@@ -31,7 +31,13 @@ def choices(key: str) -> list[str]:
         from sparsam.engines import ENGINES
 
         return ["auto", *ENGINES]
-    return []
+    if key == "controller":
+        from sparsam.controllers import KINDS
+
+        return [name for name in KINDS if name != "own"]
+    from sparsam.memories.description import ALLOCATIONS, SIMILARITIES
+
+    return {"similarity": list(SIMILARITIES), "allocation": list(ALLOCATIONS)}.get(key, [])
 
 
 def described(model: str) -> dict[str, str]:

@@ -51,5 +51,10 @@ def _last_work(run: Path) -> float:
 
 
 def complete(incomplete: str) -> list[str]:
-    """Names for the shell's completion."""
+    """Names of runs for the shell's completion."""
     return [run.name for run in _runs(RUNS, incomplete)]
+
+
+def complete_trained(incomplete: str) -> list[str]:
+    """Names of runs and of trained weights, likewise."""
+    return complete(incomplete) + [name for name in pretrained.names() if name.startswith(incomplete)]

@@ -66,7 +66,7 @@ class Story:
         self.sentences += [line] * len(words)
 
     def ask(self, answers: list[str], support: Iterable[int] = ()) -> None:
-        """Dashes for the answers to the question that was just added, which the lines ``support`` answer."""
+        """Dashes for the answers to the question that was just added, which the lines `support` answer."""
         number = self.questions[-1] + 1 if self.questions else 0
         self.steps += range(len(self.words), len(self.words) + len(answers))
         self.answers += answers

@@ -16,6 +16,7 @@ RECIPES: dict[str, str] = {
     "extrapolation": "sparsam.experiments.extrapolation:extrapolation",
     "babi": "sparsam.experiments.babi:babi",
     "omniglot": "sparsam.experiments.omniglot:omniglot",
+    "omniglot-pixels": "sparsam.experiments.omniglot_pixels:omniglot_pixels",
     "mqar": "sparsam.experiments.mqar:mqar",
     "induction": "sparsam.experiments.long_copies:induction",
     "selective-copy": "sparsam.experiments.long_copies:selective_copy",

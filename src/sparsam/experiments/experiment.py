@@ -27,6 +27,7 @@ class Experiment:
     solved: float | None = None
     test_sizes: tuple[int, ...] = ()
     test_settings: dict[str, Any] = field(default_factory=dict)  # model settings for the test, e.g. memory_size
+    prepare: Callable[[Experiment, Path], None] | None = None  # makes in the folder what the runs begin with
 
 
 def reproduce(
@@ -43,6 +44,8 @@ def reproduce(
     """
     out = Path(out)
     rows = []
+    if experiment.prepare is not None and not collect:
+        experiment.prepare(experiment, out)
     for number, (name, config) in enumerate(experiment.runs.items(), 1):
         folder = RunFolder(out / name)
         if folder.result() is None and collect:

@@ -22,10 +22,10 @@ class DenseMemoryModel(Memory):
         return {"memory_size": self.rows, "word_size": self.width, "num_heads": self.heads}
 
     def zeros(self, batch: int, like: Tensor, besides: tuple[str, ...] = ("memory",)) -> dict[str, Any]:
-        """Every field but those `besides`, zero."""
+        """Zeros for every field except `besides`."""
         return {n: like.new_zeros(batch, *shape) for n, shape in self.shapes().items() if n not in besides}
 
     def starting_words(self, batch: int, initial: Tensor | None, like: Tensor, blank: float = 0.0) -> Tensor:
-        """M_0 (B, N, W): a copy of the user's, so that changing that later does not change the state."""
+        """M_0 (B, N, W): blank, or a copy of the user's, so that changing that later does not change the state."""
         words = like.new_full((self.rows, self.width), blank) if initial is None else initial.clone()
         return words.expand(batch, -1, -1)

@@ -16,6 +16,7 @@ TASKS: dict[str, str] = {
     "sort": "sparsam.tasks.sort:Sort",
     "babi": "sparsam.tasks.babi:Babi",
     "omniglot": "sparsam.tasks.omniglot:Omniglot",
+    "omniglot_pixels": "sparsam.tasks.omniglot_pixels:OmniglotPixels",
     "mqar": "sparsam.tasks.mqar:Mqar",
     "induction": "sparsam.tasks.induction:Induction",
     "selective_copy": "sparsam.tasks.selective_copy:SelectiveCopy",

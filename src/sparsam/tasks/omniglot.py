@@ -176,7 +176,8 @@ class Omniglot:
         self._drawings = {"cpu": cpu}
         if self.device.type != "cpu":
             self._drawings[self.device.type] = cpu.to(self.device)
-        self.input_size, self.output_size = cpu.width + labels, labels
+        self.shown_size = self.input_size = cpu.width + labels  # what an episode shows, what a model sees
+        self.output_size = labels
 
     def characters(self, split: str) -> np.ndarray:
         """Numbers of the characters of a split; no character is in two."""
@@ -248,8 +249,8 @@ class Omniglot:
             kinds = (mirrored[which], bend[which])
 
         drawings = self._drawings[device.type]
-        inputs = torch.zeros(steps, batch_size, self.input_size, device=device)
-        drawings.draw(picked, quarters, changes, inputs.view(-1, self.input_size)[:, : drawings.width], kinds)
+        inputs = torch.zeros(steps, batch_size, self.shown_size, device=device)
+        drawings.draw(picked, quarters, changes, inputs.view(-1, self.shown_size)[:, : drawings.width], kinds)
         inputs[1:, :, drawings.width :].scatter_(2, targets[:-1].unsqueeze(-1), self.scale)
         mask = torch.ones(steps, batch_size, dtype=torch.bool, device=device)
         info = {"presentation": number.T.contiguous(), "character": character[element, shown].T, "pool": pool}

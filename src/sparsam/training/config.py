@@ -22,6 +22,7 @@ from sparsam.training.model_config import ModelConfig, model_names, unknown_sett
 from sparsam.training.start import StartConfig
 
 OPTIMIZERS = ("rmsprop", "adam")
+RATES_FALL_BY = ("steps", "seconds")
 WHEN_WORKERS_DIE = ("replace", "end")
 
 
@@ -58,6 +59,9 @@ class OptimizerConfig:
     warmup: int = 0  # minibatches over which the learning rate rises from zero
     final_rate: float | None = None  # what the rate falls to by the last minibatch, by the same factor each time ...
     hold: int = 0  # ... after so many minibatches at the full rate
+    final_by: str = "steps"  # or by the share of the run's `seconds` that is over, for runs that time ends
+    hold_share: float = 0.0  # then: the share of them at the full rate
+    input_layer_from: float = 0.0  # share of the run after which a task's input layer learns as well
     full_rate_level: int | None = None  # above this level of the curriculum the rate falls with the root of the level
     patience: int = 0  # minibatches in a row without a finite gradient that are passed over before the run ends
 
@@ -69,6 +73,11 @@ class OptimizerConfig:
             raise ValueError(f"optimizer.final_rate: expected a positive number, got {self.final_rate}")
         if self.hold < 0:
             raise ValueError(f"optimizer.hold: expected 0 or more, got {self.hold}")
+        checks.one_of("optimizer.final_by", self.final_by, RATES_FALL_BY)
+        if not 0 <= self.hold_share < 1:
+            raise ValueError(f"optimizer.hold_share: expected a share below 1, got {self.hold_share}")
+        if not 0 <= self.input_layer_from <= 1:
+            raise ValueError(f"optimizer.input_layer_from: expected a share from 0 to 1, got {self.input_layer_from}")
         if self.clip < 0:
             raise ValueError(f"optimizer.clip: expected 0 (off) or more, got {self.clip}")
         if self.full_rate_level is not None and self.full_rate_level < 1:
@@ -146,6 +155,11 @@ class RunConfig:
         ):
             if getattr(self, key) < 1:
                 raise ValueError(f"{key}: expected at least 1, got {getattr(self, key)}")
+        by_time = self.optimizer.final_rate is not None and self.optimizer.final_by == "seconds"
+        if by_time and self.seconds is None:
+            raise ValueError("optimizer.final_by: expected 'steps' for a run without seconds, got 'seconds'")
+        if self.workers and (by_time or self.optimizer.input_layer_from):
+            raise ValueError("workers: expected 0 with optimizer.final_by 'seconds' or optimizer.input_layer_from")
         if self.workers < 0:
             raise ValueError(f"workers: expected 0 (train in this process) or more, got {self.workers}")
 

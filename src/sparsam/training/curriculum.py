@@ -4,7 +4,7 @@ Every minibatch draws its size from U(1, h). When the mean training loss over `p
 minibatches at one level is below a threshold, h doubles and the count starts again. Doubling keeps the
 total work of reaching level h at O(h), where adding a constant would make it O(h^2).
 
-A curriculum with ``over`` is not the paper's: its level depends on the number of the minibatch alone.
+A curriculum with `over` is not the paper's: its level depends on the number of the minibatch alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Curriculum:
         return self.config.over is not None
 
     def rise(self, step: int) -> None:
-        """The level of minibatch ``step`` (from 0) in a timed curriculum."""
+        """The level of minibatch `step` (from 0) in a timed curriculum."""
         start, top, over = self.config.start, self.config.max_level, self.config.over
         if over is not None and top is not None:
             self.level = start + (top - start) * min(step, over) // over

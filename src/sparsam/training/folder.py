@@ -2,7 +2,7 @@
 
 config.json      the complete config, seed included
 origin.json      versions, command, start time, data; and those of a resumption in which they had changed
-log.jsonl        one event per line: train, level, eval, end
+log.jsonl        one event per line: train, level, eval, memory, end
 checkpoints/     see checkpoint.py
 result.json      how the run ended, with its last evaluation
 tensorboard/     the same numbers for TensorBoard

@@ -11,6 +11,7 @@ from sparsam.training.checkpoint import load_weights
 from sparsam.training.config import RunConfig
 from sparsam.training.evaluate import forward
 from sparsam.training.flat import FlatParameters
+from sparsam.training.input_layer import build_model, inner_model, late_part, set_learning, with_own_rest
 from sparsam.training.optimizer import RMSProp, build_optimizer, learning_rate
 from sparsam.training.own import check_answers
 from sparsam.training.prefetch import Prefetch
@@ -39,19 +40,23 @@ class Learner:
         self.config = config
         self.task = config.task.build(for_training=True)
         torch.manual_seed(mix(config.seed))
-        self.model = config.model.build(self.task.input_size, self.task.output_size).to(config.device)
+        self.model = build_model(config.model, self.task).to(config.device)
         if config.start is not None:
-            config.start.apply(self.model)
+            config.start.apply(inner_model(self.model))
         if weights is not None:
             file = find_weights(weights)
-            load_into(self.model, load_weights(file)[0], file)
+            load_into(self.model, with_own_rest(self.model, load_weights(file)[0]), file)
         self.flat = FlatParameters(self.model, shared)
         self.optimizer = build_optimizer(config.optimizer, self.flat.parameters)
         self.seeds = MinibatchSeeds(config.seed, rank)
         self.errors: dict[str, float] = {}  # of the last minibatch they were counted for
+        self.share = 0.0  # of the run that is over, for what happens at some point of it
         self.time_steps = 0  # sequences times their length, so far
         self.passed_over = 0  # minibatches in a row whose gradient was not finite
         schedule = config.optimizer
+        self._late = late_part(self.model) if schedule.input_layer_from else None
+        if self._late is not None:
+            set_learning(self._late, False)
         self._rate_varies = schedule.warmup > 0 or (schedule.final_rate, schedule.full_rate_level) != (None, None)
         self.on_gpu = torch.device(config.device).type == "cuda"
         self.deferred = False  # whether loss and norm stay on the device, for a `Readback`
@@ -72,6 +77,9 @@ class Learner:
             batch = self.task.sample(self.config.batch_size, self.seeds.at(step), level)
         else:
             batch = self._ahead.take(step, level)
+        if self._late is not None and self.share >= self.config.optimizer.input_layer_from:
+            set_learning(self._late, True)
+            self._late = None
         self.time_steps += batch.inputs.shape[0] * batch.inputs.shape[1]
         outputs = forward(self.model, batch)
         loss = self.task.loss(outputs, batch)
@@ -89,7 +97,7 @@ class Learner:
         """
         settings = self.config.optimizer
         if self._rate_varies:
-            rate = learning_rate(settings, step, self.config.steps, level)
+            rate = learning_rate(settings, step, self.config.steps, level, self.share)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
         norm: float | Tensor | None = None

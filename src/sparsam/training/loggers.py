@@ -29,14 +29,16 @@ class Logger(Protocol):
         ...
 
     def log(self, kind: str, step: int, values: dict[str, float]) -> None:
-        """Numbers of minibatch `step`: kind "train" has loss, errors, gradient_norm; others are eval, level, end."""
+        """Numbers of minibatch `step`. Kind "train" has loss, errors and gradient_norm; others are "eval", "memory",
+        "level" and "end"."""
         ...
 
     def close(self) -> None: ...
 
 
 class TensorBoard:
-    """Scalars `train/loss`, `train/gradient_norm`, the task's errors and the same of evaluations."""
+    """Scalars `train/loss`, `train/gradient_norm`, the task's errors, the same of evaluations, and what was read and
+    written then (`memory/rows_read` and so on, see `memory_use`)."""
 
     def __init__(self) -> None:
         self._writer: Any = None

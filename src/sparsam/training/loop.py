@@ -28,6 +28,7 @@ from sparsam.training.interrupt import Interrupt
 from sparsam.training.learner import Learner, require_device
 from sparsam.training.log import RunLog
 from sparsam.training.loggers import Logger, TensorBoard, build_loggers
+from sparsam.training.memory_use import SEQUENCES, memory_use
 from sparsam.training.opening import Opening
 from sparsam.training.readback import Numbers, Readback
 from sparsam.training.seeds import MinibatchSeeds
@@ -85,6 +86,12 @@ class Run:
     @property
     def seconds(self) -> float:
         return self._seconds_before + time.perf_counter() - self._started
+
+    @property
+    def share(self) -> float:
+        """How much of the run is over, by its minibatches or its time, whichever ends it first."""
+        by_time = 0.0 if self.config.seconds is None else self.seconds / self.config.seconds
+        return min(max(self.step / self.config.steps, by_time), 1.0)
 
     @property
     def late(self) -> bool:
@@ -196,6 +203,10 @@ class Run:
                 seconds=round(self.seconds, 3),
                 sequences=self.step * self._step_sequences,
             )
+            few = self.task.sample(SEQUENCES, MinibatchSeeds(config.seed).at(0, MinibatchSeeds.EVALUATE), self.level)
+            use = memory_use(self.learner.model, few.to(config.device))
+            if use:
+                self.write("memory", **use)
         self.evaluation = self._share(self.evaluation)
         headline = next(iter(self.evaluation.values()))
         at_top = self.curriculum is None or self.level == self.curriculum.config.max_level
@@ -378,6 +389,7 @@ def _train_here(run: Run, learner: Learner, processes: Processes) -> Outcome:
     reason = "steps" if run.step >= run.config.steps else None
     with Interrupt() as interrupt:
         while reason is None:
+            learner.share = run.share
             loss = learner.gradient(run.step, run.level)
             stop, late = interrupt.signal is not None, run.late
             if processes.size > 1 and not isinstance(loss, Tensor):

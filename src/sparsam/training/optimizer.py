@@ -127,13 +127,18 @@ def build_optimizer(config: OptimizerConfig, parameters: Tensor) -> torch.optim.
     return torch.optim.RMSprop([parameters], **settings, foreach=False)
 
 
-def learning_rate(config: OptimizerConfig, step: int, steps: int, level: int | None = None) -> float:
+def learning_rate(
+    config: OptimizerConfig, step: int, steps: int, level: int | None = None, share: float = 0.0
+) -> float:
     """The rate of minibatch `step` (from 0) of `steps`: a linear rise over `warmup`, then constant, or from
-    `hold` on falling geometrically to `final_rate`. Above `full_rate_level` it is smaller by the root of the
-    ratio, since the gradient through a longer sequence is a noisier one.
+    `hold` on falling geometrically to `final_rate`; by time where `final_by` says so, when
+    `share` of the run is over. Above `full_rate_level` it is smaller by the root of the ratio, since the
+    gradient through a longer sequence is a noisier one.
     """
     rate = config.learning_rate
-    if config.final_rate is not None and step > config.hold:
+    if config.final_rate is not None and config.final_by == "seconds":
+        rate *= (config.final_rate / rate) ** max((share - config.hold_share) / (1 - config.hold_share), 0.0)
+    elif config.final_rate is not None and step > config.hold:
         rate *= (config.final_rate / rate) ** min((step - config.hold) / max(steps - config.hold, 1), 1.0)
     if step < config.warmup:
         rate *= (step + 1) / config.warmup

@@ -12,6 +12,7 @@ from torch import Tensor
 from sparsam import pretrained
 from sparsam.training import checkpoint
 from sparsam.training.config import RunConfig
+from sparsam.training.input_layer import build_model
 
 
 def find_weights(path: str | Path, older: bool = False) -> Path:
@@ -66,6 +67,6 @@ def load_model(
     """
     weights, config, file = read_saved(path, settings, older, **model_settings)
     task = config.task.build()
-    model = config.model.build(task.input_size, task.output_size)
+    model = build_model(config.model, task)
     load_into(model, weights, file)
     return model, task, config

@@ -37,7 +37,7 @@ _ENDLESS = [part for setting in ("steps=1000000000", "eval_every=1000000000", "c
 
 
 def _spread(cases: list, count: int) -> list:
-    """``count`` of the cases, evenly."""
+    """`count` of the cases, evenly."""
     return cases if count >= len(cases) else [cases[i * len(cases) // count] for i in range(count)]
 
 

@@ -50,8 +50,8 @@ class CudaEngine(Engine):
     rank = 2
     fuses = ("lstm", "gru")
 
-    def why_not(self, memory: Memory, like: Tensor, asked: bool) -> str | None:
-        if like.device.type != "cuda" and not (asked and interpreted()):
+    def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
+        if like.device.type != "cuda" and not (by_name and interpreted()):
             return f"it runs on a GPU, the parameters are on {like.device}; move the model there with model.cuda()"
         sizes = sparse_sizes(memory)
         if sizes is None:

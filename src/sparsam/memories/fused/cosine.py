@@ -38,7 +38,7 @@ class Cosine(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         query, words, query_norm, word_norm, scale, scores = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a graph of the gradient itself is asked for
+        if torch.is_grad_enabled():  # the gradient itself is to be differentiated
             wanted = [value for value in (query, words) if value.requires_grad]
             found = iter(torch.autograd.grad(plain_cosine(query, words), wanted, grad, create_graph=True))
             return tuple(next(found) if value.requires_grad else None for value in (query, words))
