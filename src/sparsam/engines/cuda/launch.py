@@ -16,7 +16,7 @@ from sparsam.engines.cuda.layout import Layout
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory
 from sparsam.engines.cuda.tape import Tape
-from sparsam.engines.cuda.weights import Packed
+from sparsam.engines.cuda.weights import Packed, PackedBackward
 
 PRODUCT = 8192  # numbers of a matrix multiplied together
 SEARCH, WARPS = 128, 8  # rows of the memory looked at together; warps of a program
@@ -48,13 +48,14 @@ def bound(
     addresses: for a tensor the launcher asks the driver about it, and a kernel here has up to sixty.
     """
     if interpreted():
-        return lambda *more: kernel[grid](*arguments, *more, **constants, num_warps=warps)
+        given = _tensors(arguments)
+        return lambda *more: kernel[grid](*given, *more, **constants, num_warps=warps)
     values = tuple(constants.values())
     key = (kernel.__name__, values, warps, types, torch.cuda.current_device())
     found = _compiled.get(key)
     if found is not None:
         run, stream = found[(*grid, 1, 1)[:3]], torch.cuda.current_stream().cuda_stream
-        places = [value.data_ptr() if isinstance(value, Tensor) else value for value in arguments]
+        places = _addresses(arguments)
 
         def launch(*more: Any, kept: Any = arguments) -> None:  # the tensors stay for as long as they may be launched
             run(*places, *more, *values, stream=stream)
@@ -62,9 +63,28 @@ def bound(
         return launch
 
     def first(*more: Any) -> None:
-        _compiled[key] = kernel[grid](*arguments, *more, **constants, num_warps=warps)
+        _compiled[key] = kernel[grid](*_tensors(arguments), *more, **constants, num_warps=warps)
 
     return first
+
+
+def _tensors(arguments: tuple[Any, ...]) -> list[Any]:
+    """The arguments of a kernel with those of a tape one by one."""
+    found: list[Any] = []
+    for value in arguments:
+        found += value.tensors() if isinstance(value, Tape) else [value]
+    return found
+
+
+def _addresses(arguments: tuple[Any, ...]) -> list[Any]:
+    """The same with addresses in place of tensors."""
+    found: list[Any] = []
+    for value in arguments:
+        if isinstance(value, Tensor):
+            found.append(value.data_ptr())
+        else:
+            found += value.addresses() if isinstance(value, Tape) else [value]
+    return found
 
 
 def on_device_of(x: Tensor) -> AbstractContextManager[object]:
@@ -127,8 +147,8 @@ def forward_launch(
     none = no_tensor(tape.joint)
     warps = WARPS if warps is None else warps
     arguments = (
-        *tape.tensors(),
-        *((none,) * 4 if matrices is None else matrices[2:]),
+        tape,
+        *((none,) * 4 if matrices is None else matrices),
         memory.words,
         none if codes is None else codes,
         memory.last_access,
@@ -229,7 +249,7 @@ def backward_launch(
     sizes: Any,
     size: Layout,
     tape: Tape,
-    matrices: Packed | None,
+    matrices: PackedBackward | None,
     handed: tuple[Tensor, ...],
     ends: Tensor,
     warps: int | None = None,
@@ -241,11 +261,11 @@ def backward_launch(
     """
     from sparsam.engines.cuda.kernels.backward import backward as kernel
 
-    batch = tape.unused.shape[1]
+    batch = tape.batch
     none = no_tensor(tape.joint)
     arguments = (
-        *tape.tensors(),
-        *((none, none) if matrices is None else matrices[:2]),
+        tape,
+        *((none, none) if matrices is None else matrices),
         *handed,
         ends,
         batch,

@@ -25,7 +25,7 @@ from sparsam.engines.cuda.layout import Layout, power_of_two
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory
 from sparsam.engines.cuda.tape import Tape
-from sparsam.engines.cuda.weights import Packed
+from sparsam.engines.cuda.weights import Packed, PackedBackward
 
 MANY_ELEMENTS = 264  # two per multiprocessor of an H200
 LONG_SEARCH = 4096  # rows there
@@ -72,7 +72,7 @@ def forward(
     parts: int | None = None,
 ) -> list[Tensor]:
     """All steps; returns the state's hidden, cell, read, read_rows and read_weights after the last."""
-    steps, batch = tape.unused.shape[:2]
+    steps, batch = tape.steps, tape.batch
     rows = memory.words.shape[1]
     parts = parts_of_search(batch, rows) if parts is None else parts
     if parts:
@@ -84,7 +84,7 @@ def forward(
         if size.CELL == "gru":
             tape.gates[..., 3 * units :] = 0
         tape.gates.add_(matrices.recurrent_bias)
-        recurrent, asking = matrices.recurrent_transposed, matrices.asking_transposed[:, : size.F]
+        recurrent, asking = matrices.recurrent, matrices.asking[:, : size.F]
         hidden, joint, sums, asked = (
             value.unbind(0) for value in (tape.joint[1:, :, :units], tape.joint, tape.gates, tape.interface)
         )
@@ -112,7 +112,7 @@ def _with_split_search(
     parts: int,
 ) -> list[Tensor]:
     """Two launches a step: all that one program does for an element, and the search, which many share."""
-    steps, batch = tape.unused.shape[:2]
+    steps, batch = tape.steps, tape.batch
     rows = memory.words.shape[1]
     codes = encoded(size, memory.words) if sketched(sizes, rows) else None
     partial = torch.empty(batch, parts, size.RP, size.KP, dtype=torch.int64, device=tape.joint.device)
@@ -143,7 +143,7 @@ def _begin(size: Layout, tape: Tape, given: list[Tensor]) -> None:
 
 def _end(size: Layout, tape: Tape, ends: Tensor, padded: bool) -> list[Tensor]:
     batch = ends.shape[0]
-    final: Any = (ends.long(), torch.arange(batch, device=ends.device)) if padded else tape.unused.shape[0]
+    final: Any = (ends.long(), torch.arange(batch, device=ends.device)) if padded else tape.steps
     joint = tape.joint[final]
     return [
         joint[:, : size.H].clone(),
@@ -155,17 +155,17 @@ def _end(size: Layout, tape: Tape, ends: Tensor, padded: bool) -> list[Tensor]:
 
 
 def backward(
-    sizes: Any, size: Layout, tape: Tape, matrices: Packed | None, handed: tuple[Tensor, ...], ends: Tensor
+    sizes: Any, size: Layout, tape: Tape, matrices: PackedBackward | None, handed: tuple[Tensor, ...], ends: Tensor
 ) -> None:
     """All steps, newest first; `handed` as in `backward_launch`."""
-    steps = tape.unused.shape[0]
+    steps = tape.steps
     d_joint, d_hidden, d_cell, _, _, carry, carry_cell = handed[:7]
     units = size.H
     carry.zero_()
     carry_cell.zero_()
     run_step = backward_launch(sizes, size, tape, None, handed, ends, WARPS)
     if matrices is not None:
-        matrices = Packed(*(matrix.to(torch.float32) for matrix in matrices))
+        matrices = PackedBackward(*(matrix.to(torch.float32) for matrix in matrices))
         asking, recurrent = matrices.asking[:, :units], matrices.recurrent[:, : size.J]
         dh = torch.empty_like(d_hidden)
         direct = torch.zeros_like(d_hidden)
