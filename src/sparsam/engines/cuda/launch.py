@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparsam.engines.cuda.layout import Layout
+from sparsam.engines.cuda.layout import Layout, power_of_two
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory
 from sparsam.engines.cuda.tape import Tape
@@ -22,6 +22,7 @@ PRODUCT = 8192  # numbers of a matrix multiplied together
 SEARCH, WARPS = 128, 8  # rows of the memory looked at together; warps of a program
 SEARCH_LINKED = 64  # the same with links
 SPLIT, SPLIT_CODED = 128, 256  # rows that a split search looks at together; of codes
+FEW_PARTS = 16  # with fewer, each looks at more groups of codes: in all enough to find nearly all
 GROUP, STAGES = 16, 4  # rows of which it keeps the best score; blocks on their way
 
 _compiled: dict[Any, Any] = {}
@@ -208,6 +209,7 @@ def search_launch(
     batch, parts = partial.shape[:2]
     rows, none = memory.words.shape[1], no_tensor(tape.joint)
     block = SPLIT if codes is None else SPLIT_CODED
+    looked = size.K if codes is None else size.K * min(4, max(1, FEW_PARTS // parts))
     groups = math.ceil(math.ceil(rows / parts) / block) * (block // GROUP)
     maxima = torch.empty(batch, parts, size.RP, groups, dtype=torch.float32, device=none.device)
     given = (tape.interface, memory.words, none if codes is None else codes, memory.counters, ends, maxima, partial)
@@ -220,6 +222,8 @@ def search_launch(
         SIMILARITY=sizes.similarity,
         SPLITS=parts,
         CODED=codes is not None,
+        C=looked,
+        CP=power_of_two(looked, size.KP),
     )
     return bound(kernel, (batch, parts), (*given, batch, rows, groups), constants, warps)
 

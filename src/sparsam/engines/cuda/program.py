@@ -108,7 +108,6 @@ def _forward(
         matrices = None
         tape.interface.copy_(x)
     else:
-        weights = Weights(*(value.detach() for value in weights))
         matrices = packed(weights, size)
         input_sums(x, weights, size, tape.gates)
     memory = working_copy(before.memory, sizes, steps)

@@ -118,16 +118,16 @@ def _score_groups(
 
 
 @triton.jit
-def _best_groups(maxima, groups, G, RP: tl.constexpr, K: tl.constexpr, KP: tl.constexpr, CHUNK: tl.constexpr):
-    """Keys (RP, KP) of the K groups of rows whose best scores, maxima (RP, G), are largest."""
+def _best_groups(maxima, groups, G, RP: tl.constexpr, C: tl.constexpr, CP: tl.constexpr, CHUNK: tl.constexpr):
+    """Keys (RP, CP) of the C groups of rows whose best scores, maxima (RP, G), are largest."""
     head = tl.arange(0, RP)[:, None]
-    best = tl.full([RP, KP], NOTHING, tl.int64)
+    best = tl.full([RP, CP], NOTHING, tl.int64)
     first = 0
     while first < groups:
         group = first + tl.arange(0, CHUNK)[None, :]
         there = (group < groups) & (head >= 0)
         top = tl.load(maxima + head * G + group, mask=there, other=0.0)
-        best = largest_of_two(best, tl.where(there, sort_key(top, group), NOTHING), K, KP)
+        best = largest_of_two(best, tl.where(there, sort_key(top, group), NOTHING), C, CP)
         first += CHUNK
     return best
 
@@ -158,12 +158,14 @@ def search(
     SIMILARITY: tl.constexpr,
     SPLITS: tl.constexpr,
     CODED: tl.constexpr,
+    C: tl.constexpr,  # groups of rows that are looked at row by row, and their power of two
+    CP: tl.constexpr,
 ):
     """One step's search, each of SPLITS programs over its part of the rows of one element: keys (RP, KP) to `partial`.
 
     First the best score of every group of rows. The K best rows are in the K groups of the best such scores, ties to
-    the lowest row included, and only these are looked at row by row. With codes the first look is at them: what is
-    found is scored exactly, and may not be the K best.
+    the lowest row included, and only these are looked at row by row (C = K). With codes the first look is at them: what
+    is found is scored exactly, and may not be the K best.
     """
     NG: tl.constexpr = BLOCK // GROUP
     QP: tl.constexpr = RP if RP > 16 else 16  # a product of matrices takes no fewer columns
@@ -199,9 +201,9 @@ def search(
                 _score_groups(words, codes, query, turned, maxima, begin, end, i, G, W, BLOCK, GROUP, SIMILARITY, CODED)
                 i += 1
         tl.debug_barrier()
-        group = _best_groups(maxima, blocks * NG, G, RP, K, KP, 512)
+        group = _best_groups(maxima, blocks * NG, G, RP, C, CP, 512)
         row = begin + key_row(group)[:, :, None] * GROUP + tl.arange(0, GROUP)[None, None, :]
-        row = tl.reshape(tl.where((group != NOTHING)[:, :, None], row, M), [RP, KP * GROUP])
+        row = tl.reshape(tl.where((group != NOTHING)[:, :, None], row, M), [RP, CP * GROUP])
         there = row < end
         mask = there[:, :, None] & (column < W)[None, None, :]
         tile = tl.load(words + row[:, :, None] * W + column[None, None, :], mask=mask, other=0.0)
