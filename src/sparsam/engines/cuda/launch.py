@@ -15,6 +15,7 @@ from torch import Tensor
 from sparsam.engines.cuda.layout import Layout, power_of_two
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory
+from sparsam.engines.cuda.pieces import Pieces
 from sparsam.engines.cuda.tape import Tape
 from sparsam.engines.cuda.weights import Packed, PackedBackward
 
@@ -23,6 +24,7 @@ SEARCH, WARPS = 128, 8  # rows of the memory looked at together; warps of a prog
 SEARCH_LINKED = 64  # the same with links
 SPLIT, SPLIT_CODED = 128, 256  # rows that a split search looks at together; of codes
 FEW_PARTS = 16  # with fewer, each looks at more groups of codes: in all enough to find nearly all
+ELEMENTS = 16  # whose controllers are multiplied together
 GROUP, STAGES = 16, 4  # rows of which it keeps the best score; blocks on their way
 
 _compiled: dict[Any, Any] = {}
@@ -70,10 +72,10 @@ def bound(
 
 
 def _tensors(arguments: tuple[Any, ...]) -> list[Any]:
-    """The arguments of a kernel with those of a tape one by one."""
+    """The arguments of a kernel with those that lie in one piece one by one."""
     found: list[Any] = []
     for value in arguments:
-        found += value.tensors() if isinstance(value, Tape) else [value]
+        found += value.tensors() if isinstance(value, Pieces) else [value]
     return found
 
 
@@ -84,7 +86,7 @@ def _addresses(arguments: tuple[Any, ...]) -> list[Any]:
         if isinstance(value, Tensor):
             found.append(value.data_ptr())
         else:
-            found += value.addresses() if isinstance(value, Tape) else [value]
+            found += value.addresses() if isinstance(value, Pieces) else [value]
     return found
 
 
@@ -108,15 +110,15 @@ def _no_tensor(device: torch.device) -> Tensor:
 @lru_cache(maxsize=256)
 def _constants(name: str, size: Layout, **more: Any) -> dict[str, Any]:
     """The constants of kernel `name`, in the order of its arguments."""
-    from sparsam.engines.cuda.kernels import backward, cells, codes, forward, search
+    from sparsam.engines.cuda.kernels import backward, codes, controllers, forward, search
 
     kernel = {
         "encode": codes.encode,
         "forward": forward.forward,
         "backward": backward.backward,
         "search": search.search,
-        "cells_forward": cells.cells_forward,
-        "cells_backward": cells.cells_backward,
+        "controllers_forward": controllers.controllers_forward,
+        "controllers_backward": controllers.controllers_backward,
     }[name]
     annotations = (getattr(kernel, "fn", None) or kernel).__annotations__
     return {letter: more[letter] if letter in more else getattr(size, letter) for letter in annotations}
@@ -135,8 +137,10 @@ def forward_launch(
     codes: Tensor | None = None,
     scratch: tuple[Tensor, ...] | None = None,
     warps: int | None = None,
+    outside: bool = False,
+    search: int | None = None,
 ) -> Callable[[int, int], None]:
-    """What runs the steps from one to another. Without matrices there is no controller.
+    """What runs the steps from one to another. Without matrices there is no controller, or it is run `outside`.
 
     `ends_of_state`: the state's five tensors before the first step and after the last, which the kernel then reads and
     writes. Where the keys of a split search come in `partial`, what is returned runs one turn: the read of the step
@@ -169,10 +173,10 @@ def forward_launch(
     constants = _constants(
         "forward",
         size,
-        CELL="none" if matrices is None else size.CELL,
+        CELL="none" if matrices is None else "outside" if outside else size.CELL,
         SIMILARITY=sizes.similarity,
         PRODUCT=PRODUCT,
-        SEARCH=SEARCH_LINKED if size.KL else SEARCH,
+        SEARCH=SEARCH_LINKED if size.KL else SEARCH if search is None else search,
         SPLITS=0 if partial is None else partial.shape[1],
         ENDS=ends_of_state is not None,
         CODED=codes is not None,
@@ -239,14 +243,51 @@ def encoded(size: Layout, words: Tensor) -> Tensor:
     return codes
 
 
-def cells_launch(size: Layout, tape: Tape, handed: tuple[Tensor, ...], ends: Tensor) -> Callable[[int], None]:
-    """What runs a step of all cells: forward, or where gradients are handed over backward."""
-    from sparsam.engines.cuda.kernels import cells
+def controllers_launch(size: Layout, tape: Tape, matrices: Packed, ends: Tensor) -> Callable[[int], None]:
+    """What runs a step of all elements' controllers."""
+    from sparsam.engines.cuda.kernels.controllers import controllers_forward as kernel
 
-    name = "cells_backward" if handed else "cells_forward"
-    batch = ends.shape[0]
-    arguments = (tape.gates, tape.cells, tape.joint, *handed, ends, batch)
-    return bound(getattr(cells, name), (batch,), arguments, _constants(name, size), 1)
+    arguments = (
+        tape.gates,
+        tape.cells,
+        tape.joint,
+        matrices.recurrent,
+        matrices.recurrent_bias,
+        ends,
+        tape.batch,
+    )
+    constants = _constants("controllers_forward", size, ELEMENTS=ELEMENTS, UNITS=32, CHUNK=32)
+    grid = (math.ceil(tape.batch / ELEMENTS), math.ceil(size.H / 32))
+    return bound(kernel, grid, arguments, constants, 4, (matrices.recurrent.dtype,))
+
+
+def controllers_backward_launch(
+    size: Layout,
+    tape: Tape,
+    d_gates: Tensor,
+    matrices: PackedBackward,
+    given: tuple[Tensor, ...],
+    carried: tuple[Tensor, ...],
+    ends: Tensor,
+) -> Callable[[int], None]:
+    """The same backward. `given`: gradients of [h, r] at every step, of the final h and c, and what h gets from the
+    interface; `carried`: what a step gets from the one after it, and hands to the one before it."""
+    from sparsam.engines.cuda.kernels.controllers import controllers_backward as kernel
+
+    arguments = (
+        tape.gates,
+        d_gates,
+        tape.cells,
+        tape.joint,
+        matrices.recurrent,
+        *given,
+        *carried,
+        ends,
+        tape.batch,
+    )
+    constants = _constants("controllers_backward", size, ELEMENTS=ELEMENTS, COLUMNS=64, CHUNK=32)
+    grid = (math.ceil(tape.batch / ELEMENTS), math.ceil(size.J / 64))
+    return bound(kernel, grid, arguments, constants, 4, (matrices.recurrent.dtype,))
 
 
 def backward_launch(
@@ -257,6 +298,7 @@ def backward_launch(
     handed: tuple[Tensor, ...],
     ends: Tensor,
     warps: int | None = None,
+    outside: bool = False,
 ) -> Callable[[int, int], None]:
     """What runs the steps from one to another backward; gates and interface of the tape become their gradients.
 
@@ -275,7 +317,7 @@ def backward_launch(
         batch,
         handed[-1].shape[1],
     )
-    cell = "none" if matrices is None else size.CELL
+    cell = "none" if matrices is None else "outside" if outside else size.CELL
     constants = _constants("backward", size, CELL=cell, SIMILARITY=sizes.similarity, PRODUCT=PRODUCT)
     types = () if matrices is None else (matrices.recurrent.dtype,)
     return bound(kernel, (batch,), arguments, constants, WARPS if warps is None else warps, types)

@@ -1,12 +1,7 @@
-"""What a forward pass leaves for the backward pass: a constant number of bytes per step, whatever N is.
-
-All of it lies in one piece of memory. The kernels get addresses; a tensor is made when somebody asks for it, since each
-one costs microseconds.
-"""
+"""What a forward pass leaves for the backward pass: a constant number of bytes per step, whatever N is."""
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import Any
 
@@ -14,9 +9,10 @@ import torch
 from torch import Tensor
 
 from sparsam.engines.cuda.layout import Layout
+from sparsam.engines.cuda.pieces import Pieces, Places, placed
 
 
-class Tape:
+class Tape(Pieces):
     """Time comes first, then the batch element. The backward kernel turns gates and interface into their gradients."""
 
     gates: Tensor  # (T, B, 4 H)
@@ -36,30 +32,11 @@ class Tape:
 
     def __init__(self, size: Layout, steps: int, batch: int, like: Tensor, arena: Tensor | None = None) -> None:
         self.size, self.steps, self.batch = size, steps, batch
-        self.places, floats = _places(size, steps, batch)
-        numbers: dict[str, Any] = {"dtype": torch.float32, "device": like.device}
-        self.arena = torch.empty(floats, **numbers) if arena is None else arena
+        places, numbers = _places(size, steps, batch)
+        kind: dict[str, Any] = {"dtype": torch.float32, "device": like.device}
+        super().__init__(places, torch.empty(numbers, **kind) if arena is None else arena)
         if arena is None:
-            self.joint = torch.empty(steps + 1, batch, size.J, **numbers)
-
-    def __getattr__(self, name: str) -> Tensor:
-        places = self.__dict__.get("places", {})
-        if name not in places:
-            raise AttributeError(f"{type(self).__name__} has no {name}")
-        shape, begin, kind = places[name]
-        value = self.arena[begin : begin + math.prod(shape)].view(shape)
-        value = value.view(torch.int32) if kind == "int" else value
-        self.__dict__[name] = value
-        return value
-
-    def tensors(self) -> list[Tensor]:
-        return [getattr(self, name) for name in NAMES]
-
-    def addresses(self) -> list[int]:
-        """Where the tensors begin, in the same order."""
-        begin = self.arena.data_ptr()
-        own = self.__dict__
-        return [own[n].data_ptr() if n in own else begin + 4 * self.places[n][1] for n in NAMES]
+            self.joint = torch.empty(steps + 1, batch, size.J, **kind)
 
     def with_gradients(self) -> Tape:
         """The same with copies of gates and interface, for the backward kernel to change."""
@@ -68,33 +45,30 @@ class Tape:
         return tape
 
 
-NAMES = tuple(Tape.__annotations__)
+Tape.NAMES = tuple(Tape.__annotations__)
 
 
 @lru_cache(maxsize=256)
-def _places(size: Layout, steps: int, batch: int) -> tuple[dict[str, tuple[tuple[int, ...], int, str]], int]:
-    """Shape, first float and kind of every tensor but the joint one, and floats in all; each begins at 16 bytes."""
+def _places(size: Layout, steps: int, batch: int) -> tuple[Places, int]:
+    """Places of every tensor but the joint one."""
     heads, k = (steps, batch, size.RP), size.KP
     read, later = (*heads, k), (steps + 1, batch, size.RP, k)
     none = (0,)
     content = bool(size.KL)
-    shapes: dict[str, tuple[tuple[int, ...], str]] = {
-        "gates": ((steps, batch, 4 * size.H) if size.H else none, "float"),
-        "cells": ((steps + 1, batch, size.H) if size.CELL == "lstm" else none, "float"),
-        "interface": ((steps, batch, size.F), "float"),
-        "rows": (later, "int"),
-        "weights": (later, "float"),
-        "scores": (read, "float"),
-        "unused": (heads, "int"),
-        "read_words": ((*read, size.WP), "float"),
-        "content_rows": (read if content else none, "int"),
-        "content_weights": (read if content else none, "float"),
-        "content_words": ((*read, size.WP) if content else none, "float"),
-        "to_before": ((*read, k) if content else none, "float"),
-        "to_after": ((*read, k) if content else none, "float"),
-    }
-    places, begin = {}, 0
-    for name, (shape, kind) in shapes.items():
-        places[name] = (shape, begin, kind)
-        begin += -(-math.prod(shape) // 4) * 4
-    return places, begin
+    return placed(
+        {
+            "gates": ((steps, batch, 4 * size.H) if size.H else none, False),
+            "cells": ((steps + 1, batch, size.H) if size.CELL == "lstm" else none, False),
+            "interface": ((steps, batch, size.F), False),
+            "rows": (later, True),
+            "weights": (later, False),
+            "scores": (read, False),
+            "unused": (heads, True),
+            "read_words": ((*read, size.WP), False),
+            "content_rows": (read if content else none, True),
+            "content_weights": (read if content else none, False),
+            "content_words": ((*read, size.WP) if content else none, False),
+            "to_before": ((*read, k) if content else none, False),
+            "to_after": ((*read, k) if content else none, False),
+        }
+    )
