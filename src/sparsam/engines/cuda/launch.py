@@ -19,7 +19,7 @@ from sparsam.engines.cuda.pieces import Pieces
 from sparsam.engines.cuda.tape import Tape
 from sparsam.engines.cuda.weights import Packed, PackedBackward
 
-PRODUCT = 8192  # numbers of a matrix multiplied together
+PRODUCT = 1024  # numbers of a matrix multiplied together, per warp
 SEARCH, WARPS = 128, 8  # rows of the memory looked at together; warps of a program
 SEARCH_LINKED = 64  # the same with links
 SPLIT, SPLIT_CODED = 128, 256  # rows that a split search looks at together; of codes
@@ -175,7 +175,7 @@ def forward_launch(
         size,
         CELL="none" if matrices is None else "outside" if outside else size.CELL,
         SIMILARITY=sizes.similarity,
-        PRODUCT=PRODUCT,
+        PRODUCT=PRODUCT * warps,
         SEARCH=SEARCH_LINKED if size.KL else SEARCH if search is None else search,
         SPLITS=0 if partial is None else partial.shape[1],
         ENDS=ends_of_state is not None,
@@ -318,6 +318,7 @@ def backward_launch(
         handed[-1].shape[1],
     )
     cell = "none" if matrices is None else "outside" if outside else size.CELL
-    constants = _constants("backward", size, CELL=cell, SIMILARITY=sizes.similarity, PRODUCT=PRODUCT)
+    warps = WARPS if warps is None else warps
+    constants = _constants("backward", size, CELL=cell, SIMILARITY=sizes.similarity, PRODUCT=PRODUCT * warps)
     types = () if matrices is None else (matrices.recurrent.dtype,)
-    return bound(kernel, (batch,), arguments, constants, WARPS if warps is None else warps, types)
+    return bound(kernel, (batch,), arguments, constants, warps, types)
