@@ -40,6 +40,12 @@ class Recurrent(nn.Module):
     def engine(self, name: str) -> None:
         self._engine = checks.one_of("engine", name, engines.names())
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # nn.Module would keep a module under the name of a property, where nobody ever sees it.
+        if isinstance(value, nn.Module) and isinstance(getattr(type(self), name, None), property):
+            raise TypeError(f"{name}: expected a setting, got a module {type(value).__name__}")
+        super().__setattr__(name, value)
+
     @property
     def engine_used(self) -> str:
         """The engine that runs this module where its parameters are now: "native", "cuda" or "reference"."""
@@ -119,7 +125,7 @@ class Recurrent(nn.Module):
             if lengths is not None:
                 raise ValueError("lengths: expected None for one sequence without a batch, (T, I)")
             at = 0 if self.batch_first else 1
-            flags = None if resets is None else torch.as_tensor(resets).unsqueeze(at)
+            flags = None if resets is None else checks.as_tensor("resets", resets, "a bool tensor").unsqueeze(at)
             y, state = self.forward(x.unsqueeze(at), state, None, flags)
             return y.squeeze(at), state
         y, state, _ = self._run(x, state, lengths, resets, record=False)
@@ -147,7 +153,7 @@ class Recurrent(nn.Module):
         steps, batch, _ = x.shape
         if lengths is not None:
             lengths = checks.sequence_lengths(lengths, steps, batch)
-            past = torch.arange(steps)[:, None] >= lengths
+            past = torch.arange(steps, device="cpu")[:, None] >= lengths
             x = x.masked_fill(past[..., None].to(x.device), 0.0)  # padding, NaN too, must not reach a gradient
             if not torch.compiler.is_compiling() and not bool(past.any()):
                 lengths = None
@@ -165,7 +171,7 @@ class Recurrent(nn.Module):
         """The sequence in pieces that begin where an element starts anew."""
         steps = x.shape[0]
         if lengths is not None:
-            flags = flags & (torch.arange(steps)[:, None] < lengths)
+            flags = flags & (torch.arange(steps, device="cpu")[:, None] < lengths)
         every = torch.compiler.is_compiling()  # a graph cannot depend on where the flags are
         begins = [t for t in range(steps) if t == 0 or every or bool(flags[t].any())]
         outputs: list[Tensor] = []

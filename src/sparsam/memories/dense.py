@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from sparsam import checks
+from sparsam.memories.description import MOST_ROWS
 from sparsam.memories.memory import Memory
 
 
@@ -14,7 +15,7 @@ class DenseMemoryModel(Memory):
     """All N words are read and written at every step."""
 
     def __init__(self, rows: int, width: int, heads: int) -> None:
-        self.rows = checks.positive_int("memory_size", rows)
+        self.rows = checks.at_most("memory_size", checks.positive_int("memory_size", rows), "the largest", MOST_ROWS)
         self.width = checks.positive_int("word_size", width)
         self.heads = checks.at_most("num_heads", checks.positive_int("num_heads", heads), "memory_size", rows)
 

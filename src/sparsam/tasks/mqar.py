@@ -58,7 +58,7 @@ class Mqar(TokenTask):
             slices = [part for part in TRAINED if part[1] < vocabulary // 2] or [(64, vocabulary // 2 - 1)]
         if not slices:
             raise ValueError("slices: expected at least one (length, pairs), got none")
-        if power <= 0:
+        if not 0 < power < float("inf"):
             raise ValueError(f"power: expected a positive number, got {power}")
         if not 0 <= crowded <= 1 or (crowded and digits != 2):
             raise ValueError(

@@ -12,13 +12,16 @@ Two numbers belong to each batch of bits:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from sparsam import argument_types, checks
 
 __all__ = ["Batch", "BitTask", "FiniteTask", "Task"]
 
@@ -97,7 +100,39 @@ class FiniteTask(Task, Protocol):
         ...
 
 
-class BitTask:
+class CheckedTask:
+    """A task whose constructor and `sample` complain about a wrong argument by its name."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = argument_types.checked(cls.__init__)  # type: ignore[method-assign]
+        if "sample" in cls.__dict__:
+            cls.sample = _with_checks(cls.sample)  # type: ignore[method-assign]
+
+    def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
+        raise NotImplementedError
+
+    @staticmethod
+    def check_outputs(outputs: Any) -> None:
+        if not isinstance(outputs, Tensor):
+            raise TypeError(f"outputs: expected a torch.Tensor, got {type(outputs).__name__}")
+
+
+def _with_checks(sample: Callable[..., Batch]) -> Callable[..., Batch]:
+    @functools.wraps(sample)
+    def checked(task: Any, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
+        checks.positive_int("batch_size", batch_size)
+        if not isinstance(generator, torch.Generator):
+            raise TypeError(f"generator: expected a torch.Generator, got {type(generator).__name__}")
+        if level is not None:
+            checks.positive_int("level", level)
+        return sample(task, batch_size, generator, level)
+
+    return checked
+
+
+class BitTask(CheckedTask):
     """Loss and error of tasks that answer in bits, and the drawing of sizes."""
 
     name: str
@@ -114,8 +149,6 @@ class BitTask:
         return int(torch.randint(low, high + 1, (), generator=generator))
 
     def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
-        if batch_size < 1:
-            raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
         return self.sample_size(batch_size, generator, self.draw_size(generator, level))
 
     def sample_size(self, batch_size: int, generator: torch.Generator, size: int) -> Batch:
@@ -123,10 +156,12 @@ class BitTask:
         raise NotImplementedError
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        self.check_outputs(outputs)
         logits, bits = _answers(outputs, batch)
         return F.binary_cross_entropy_with_logits(logits, bits)
 
     def errors(self, outputs: Tensor, batch: Batch) -> dict[str, float]:
+        self.check_outputs(outputs)
         logits, bits = _answers(outputs.detach(), batch)
         wrong = ((logits > 0) != (bits > 0.5)).sum()
         return {"bits_per_sequence": float(wrong) / batch.batch_size}

@@ -15,7 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sparsam.tasks.task import Batch
+from sparsam import checks
+from sparsam.tasks.task import Batch, CheckedTask
 
 __all__ = ["TokenInput", "TokenTask", "base_of", "digits_of"]
 
@@ -80,7 +81,7 @@ class TokenInput(nn.Module):
         return f"vocabulary={self.vocabulary}, width={self.width}, digits={self.digits}"
 
 
-class TokenTask:
+class TokenTask(CheckedTask):
     """Loss and error of tasks that answer in tokens. The error is the share of scored steps answered wrongly."""
 
     name: str
@@ -97,10 +98,12 @@ class TokenTask:
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Nats per answer."""
+        self.check_outputs(outputs)
         logits, classes = self._answers(outputs, batch)
         return F.cross_entropy(logits.flatten(0, 1), classes.flatten()) * self.digits
 
     def errors(self, outputs: Tensor, batch: Batch) -> dict[str, float]:
+        self.check_outputs(outputs)
         logits, classes = self._answers(outputs.detach(), batch)
         right = (logits.argmax(-1) == classes).all(-1)
         return {"error_rate": 1 - float(right.float().mean())}
@@ -128,8 +131,7 @@ class TokenTask:
 
     @staticmethod
     def check_batch_size(batch_size: int) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
+        checks.positive_int("batch_size", batch_size)
 
     @staticmethod
     def draw_between(low: int, high: int, generator: torch.Generator) -> int:

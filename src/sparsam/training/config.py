@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sparsam import checks
+from sparsam.argument_types import check_fields
 from sparsam.training.model_config import ModelConfig, model_names, unknown_setting, without_first_format
 from sparsam.training.start import StartConfig
 
@@ -36,6 +37,9 @@ class TaskConfig:
     name: str = "copy"
     settings: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_fields(self, "task.")
 
     def build(self, for_training: bool = False) -> Any:
         from sparsam import tasks
@@ -62,15 +66,24 @@ class OptimizerConfig:
     final_by: str = "steps"  # or by the share of the run's `seconds` that is over, for runs that time ends
     hold_share: float = 0.0  # then: the share of them at the full rate
     input_layer_from: float = 0.0  # share of the run after which a task's input layer learns as well
+    input_layer_rate: float = 1.0  # its steps, as a share of the others'
     full_rate_level: int | None = None  # above this level of the curriculum the rate falls with the root of the level
     patience: int = 0  # minibatches in a row without a finite gradient that are passed over before the run ends
 
     def __post_init__(self) -> None:
+        check_fields(self, "optimizer.")
         checks.one_of("optimizer.name", self.name, OPTIMIZERS)
         if self.learning_rate <= 0:
             raise ValueError(f"optimizer.learning_rate: expected a positive number, got {self.learning_rate}")
         if self.final_rate is not None and self.final_rate <= 0:
             raise ValueError(f"optimizer.final_rate: expected a positive number, got {self.final_rate}")
+        checks.number_in("optimizer.decay", self.decay, 0.0, 1.0)
+        checks.number_in("optimizer.momentum", self.momentum, 0.0, 1.0)
+        checks.number_in("optimizer.beta2", self.beta2, 0.0, 1.0)
+        if self.epsilon < 0:
+            raise ValueError(f"optimizer.epsilon: expected 0 or more, got {self.epsilon}")
+        if self.warmup < 0:
+            raise ValueError(f"optimizer.warmup: expected 0 or more, got {self.warmup}")
         if self.hold < 0:
             raise ValueError(f"optimizer.hold: expected 0 or more, got {self.hold}")
         checks.one_of("optimizer.final_by", self.final_by, RATES_FALL_BY)
@@ -78,6 +91,8 @@ class OptimizerConfig:
             raise ValueError(f"optimizer.hold_share: expected a share below 1, got {self.hold_share}")
         if not 0 <= self.input_layer_from <= 1:
             raise ValueError(f"optimizer.input_layer_from: expected a share from 0 to 1, got {self.input_layer_from}")
+        if not 0 < self.input_layer_rate <= 1:
+            raise ValueError(f"optimizer.input_layer_rate: expected a share up to 1, got {self.input_layer_rate}")
         if self.clip < 0:
             raise ValueError(f"optimizer.clip: expected 0 (off) or more, got {self.clip}")
         if self.full_rate_level is not None and self.full_rate_level < 1:
@@ -100,6 +115,9 @@ class CurriculumConfig:
     over: int | None = None  # minibatches from start to max_level, whatever the loss
 
     def __post_init__(self) -> None:
+        check_fields(self, "curriculum.")
+        if self.max_level is not None and self.max_level < 1:
+            raise ValueError(f"curriculum.max_level: expected at least 1, got {self.max_level}")
         if self.start < 1:
             raise ValueError(f"curriculum.start: expected at least 1, got {self.start}")
         if self.patience < 1:
@@ -139,6 +157,9 @@ class RunConfig:
     loggers: list[str] = field(default_factory=list)  # more places for the log, each a `module:Class`
 
     def __post_init__(self) -> None:
+        check_fields(self)
+        if not isinstance(self.model, ModelConfig):
+            raise TypeError(f"model: expected a ModelConfig, got {type(self.model).__name__} {self.model!r}")
         if not re.fullmatch(r"[^/\\\0]+", self.name) or self.name in (".", ".."):
             raise ValueError(f"name: expected the name of a folder, without a path, got {self.name!r}")
         checks.one_of("when_workers_die", self.when_workers_die, WHEN_WORKERS_DIE)
@@ -155,11 +176,21 @@ class RunConfig:
         ):
             if getattr(self, key) < 1:
                 raise ValueError(f"{key}: expected at least 1, got {getattr(self, key)}")
+        if self.seconds is not None and self.seconds < 0:
+            raise ValueError(f"seconds: expected 0 or more, got {self.seconds}")
+        if self.checkpoint_seconds < 0:
+            raise ValueError(f"checkpoint_seconds: expected 0 or more, got {self.checkpoint_seconds}")
+        if self.threads is not None and self.threads < 1:
+            raise ValueError(f"threads: expected at least 1, got {self.threads}")
         by_time = self.optimizer.final_rate is not None and self.optimizer.final_by == "seconds"
         if by_time and self.seconds is None:
             raise ValueError("optimizer.final_by: expected 'steps' for a run without seconds, got 'seconds'")
-        if self.workers and (by_time or self.optimizer.input_layer_from):
-            raise ValueError("workers: expected 0 with optimizer.final_by 'seconds' or optimizer.input_layer_from")
+        late = self.optimizer.input_layer_from > 0 or self.optimizer.input_layer_rate < 1
+        if self.workers and (by_time or late):
+            raise ValueError(
+                "workers: expected 0 with optimizer.final_by 'seconds', input_layer_from or input_layer_rate, "
+                f"got {self.workers}"
+            )
         if self.workers < 0:
             raise ValueError(f"workers: expected 0 (train in this process) or more, got {self.workers}")
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from sparsam.argument_types import check_fields
+
 
 @dataclass
 class StartConfig:
@@ -23,6 +25,9 @@ class StartConfig:
     sharpness: float = 0.0  # added to the bias of beta: above 0 reads more sharply
     words: float = 1.0  # factor of the weights of queries and write words
     tied: bool = False  # write words begin with the weights of the queries
+
+    def __post_init__(self) -> None:
+        check_fields(self, "start.")
 
     def apply(self, model: Any) -> None:
         """Change the weights of `model` in place."""
