@@ -2,8 +2,8 @@
 
 The encoder is trained first, by itself and on training characters only (`omniglot_encoder`), once for each seed; all
 models of that seed begin with it. Then a model learns what to do with its features, by a curriculum from 8 to 96
-characters, and for the last fifth of the run the encoder learns with it, at a tenth of the rate. All models have the same
-data, augmentation, encoder, rates and time.
+characters, and for the last fifth of the run the encoder learns with it, at a tenth of the rate. All models have
+the same data, augmentation, encoder, rates and time.
 
 What differs from the paper: the encoder and its training beforehand, the last image beside its label, label vectors in
 place of one-hot labels (`sparsam.tasks.labelled_images`), first weights of SAM, SDNC and DAM that write into unused
