@@ -64,7 +64,7 @@ def points(runs: dict[str, Any], start: str, unit: str) -> dict[str, dict[int, l
 
 
 def _model(run: str) -> str:
-    for start in ("zoology-", "large-", "induction-", "selective-copy-", "both-", "S5-", "A5-"):
+    for start in ("zoology-", "large-", "crowded-", "induction-", "selective-copy-", "both-", "S5-", "A5-"):
         run = run.removeprefix(start)
     return run.rpartition("-")[0]
 

@@ -2,11 +2,16 @@
 
 Two tasks. `zoology` is the setting of Arora et al. 2023: 8,192 tokens, 64 to 256 of them with 4 to 64 pairs in
 training, up to 1,024 with 256 pairs in the test. `large` has 262,144 tokens, enough keys for 100,000 pairs; a token
-is written with two digits of 512 (`sparsam.tasks.tokens`), so that 256 pairs at a time show a model all it needs; half
-of its minibatches draw the keys from few digits, as near to each other as keys are among 100,000. Its tests go on to
-100,000 pairs in 400,000 tokens, streamed in pieces; one of them, for as long as it takes, is
+is written with two digits of 512 (`sparsam.tasks.tokens`), so that 256 pairs at a time show a model all it needs. Its
+tests go on to 100,000 pairs in 400,000 tokens, streamed in pieces; one of them, for as long as it takes, is
 
-    python -m sparsam.experiments.token_lengths runs/mqar/large-memory-one-head-0 100000 --index auto
+    python -m sparsam.experiments.token_lengths runs/mqar/large-memory-0 100000 --index auto
+
+`crowded` goes on from a run of `large`: half of its minibatches draw the keys from few digits, as near to each other as
+keys are among 100,000. Crowded from the start, a model with one head learned to sum values up instead of keeping them
+apart.
+
+    sparsam reproduce mqar --task crowded --model memory --seeds 1 --set weights=runs/mqar/large-memory-0
 
 All models have width 128 and 300,000 parameters in their blocks, the same optimiser and the same minibatches. Where
 zoology draws the smallest slice five times as often as the others, here all are drawn alike.
@@ -28,14 +33,12 @@ from sparsam.tasks.mqar import TESTED, TRAINED
 from sparsam.training.config import ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 from sparsam.training.folder import RunFolder
 
+_LARGE = {"vocabulary": 2**18, "digits": 2, "slices": [list(part) for part in (*TRAINED, (1024, 256))]}
 TASKS = {
     "zoology": TaskConfig("mqar", {"vocabulary": 8192, "slices": [list(part) for part in TRAINED]}),
-    "large": TaskConfig(
-        "mqar",
-        {"vocabulary": 2**18, "digits": 2, "slices": [list(part) for part in (*TRAINED, (1024, 256))]},
-        training={"crowded": 0.5},
-    ),
+    "large": TaskConfig("mqar", _LARGE),
 }
+CONTINUED = {"crowded": TaskConfig("mqar", _LARGE, training={"crowded": 0.5})}  # by name, from weights
 PARAMETERS = 300_000
 # A fresh interface writes half of each word to the rows that were just read, which wears away what was stored: with one
 # head 70% were wrong after 1,200 minibatches, where an open start had none after 800. SAM's controller begins by
@@ -106,7 +109,7 @@ def mqar(
                     name=name,
                     seed=seed,
                     model=(MODELS | OPTIONAL)[model],
-                    task=TASKS[task],
+                    task=(TASKS | CONTINUED)[task],
                     optimizer=OPTIMIZER,
                     batch_size=32,
                     steps=steps,
@@ -147,7 +150,7 @@ def report(out: str | Path) -> str:
         device = usable_device(config.device)
         models.setdefault(name.partition("-")[2].rpartition("-")[0], config.model)
         slices[name] = token_report.once(folder.path / "slices.json", partial(slice_errors, folder.path))
-        if name.startswith("large"):
+        if name.startswith(("large", "crowded")):
             long[name] = _long_tests(folder.path)
     cost = token_report.costs(out / "cost.json", models, device)
     text = "\n".join(
@@ -164,7 +167,7 @@ def report(out: str | Path) -> str:
         ]
     )
     (out / "results.md").write_text(text)
-    for start in TASKS:
+    for start in TASKS | CONTINUED:
         some = {name: found for name, found in slices.items() if name.startswith(start)}
         if some:
             title = f"MQAR ({start}): accuracy over pairs"

@@ -1,4 +1,4 @@
-"""Tests of a trained model over tokens at one length, kept beside its run: any length, index, memory and device.
+"""Tests of a trained model over tokens at one length, kept beside its weights: any length, index, memory and device.
 
     python -m sparsam.experiments.token_lengths runs/induction/induction-memory-0 1000000 --sequences 16
 
@@ -17,8 +17,7 @@ import torch
 
 from sparsam.experiments import token_cost
 from sparsam.experiments.token_tests import error_rate
-from sparsam.training.folder import RunFolder
-from sparsam.training.saved import load_model
+from sparsam.training.saved import load_model, read_saved
 
 FILE = "lengths.json"
 
@@ -45,7 +44,7 @@ def errors_at(
     counts as accessed; None for the model's own. `device`: None for the one that the run was trained on, where there is
     one here.
     """
-    config = RunFolder(Path(run)).config()
+    _, config, _ = read_saved(run)
     at_once = min(batch, sequences)
     task: Any = config.task.build()
     heads = config.model.num_heads or 1
@@ -90,7 +89,7 @@ def name_of(size: int, unit: str, index: str = "linear", rows: int | None = None
 
 def kept_test(run: str | Path, size: int, unit: str = "tokens", again: bool = False, **options: Any) -> dict[str, Any]:
     """`errors_at`, measured once (or `again`) and kept; returns all tests that are there."""
-    file = Path(run) / FILE
+    file = (Path(run) if Path(run).is_dir() else Path(run).parent) / FILE
     found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     name = name_of(size, unit, **{key: options[key] for key in ("index", "rows", "delta") if key in options})
     if again or name not in found:
@@ -118,7 +117,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     if threads is not None:
         torch.set_num_threads(threads)
     run, size = given.pop("run"), given.pop("size")
-    unit = "pairs" if RunFolder(run).config().task.name == "mqar" else "tokens"
+    unit = "pairs" if read_saved(run)[1].task.name == "mqar" else "tokens"
     found = kept_test(run, size, unit, **given)
     name = name_of(size, unit, given["index"], given["rows"], given["delta"])
     print(json.dumps({name: found[name]}, indent=2))

@@ -2,7 +2,7 @@
 
 The product of a long word asks for a state that is carried from step to step; recall asks for a memory that holds many
 things apart. `S5` and `A5` train on words of 1 to 32 elements, `both` trains one model on words of S5 and on MQAR
-with 512 tokens, a quarter of the minibatches. Tests go on to words of 256 elements, 8 times the longest in training.
+with 512 tokens, one minibatch of nine. Tests go on to words of 256 elements, 8 times the longest in training.
 
 A block of `SparseMemory` alone cannot carry a product on: what it writes depends on the last few inputs and on nothing
 that it has read, so of a long word a fixed number of blocks sees a fixed number of factors at a time. SAM's controller
@@ -39,7 +39,7 @@ TASKS = {
         "token_mixture",
         {
             "parts": [
-                {"name": "word_problem", "settings": {"group": "S5", **_WORDS}, "weight": 3.0},
+                {"name": "word_problem", "settings": {"group": "S5", **_WORDS}, "weight": 8.0},
                 {"name": "mqar", "settings": {"vocabulary": 512, "slices": [list(part) for part in _SLICES]}},
             ]
         },
