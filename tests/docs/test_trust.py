@@ -39,3 +39,5 @@ def test_the_counts_are_those_of_the_tests() -> None:
     fuzz = (ROOT / "tests" / "engines" / "test_native_fuzz.py").read_text(encoding="utf-8")
     (cases,) = re.findall(r"CASES = (\d+)", fuzz)
     assert f"{int(cases):,} of them" in TEXT
+    damage = (ROOT / "tests" / "training" / "faults" / "damage.py").read_text(encoding="utf-8")
+    assert f"has {len(re.findall(r'^    Kind[(]', damage, flags=re.MULTILINE))} kinds of damage" in TEXT
