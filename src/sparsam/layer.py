@@ -4,6 +4,10 @@
 
 A key and its value usually arrive at different steps, so the interface sees a causal convolution over the last few
 inputs (`conv`, 4 by default; one weight per channel and step). The linear maps run over all steps at once.
+
+A fresh linear map would write half of every word to the rows that were just read, which wears away what is stored
+there: recall then takes long to learn or is not found (docs/beside_attention.md). So the layer begins with its gates
+open: a word is written whole, to a row of its own, and reads are sharp.
 """
 
 from __future__ import annotations
@@ -25,6 +29,11 @@ from sparsam.recurrent import Recurrent
 from sparsam.settings import setting, sparse_setting
 from sparsam.state import State
 from sparsam.trace import Access
+
+STARTS: dict[str, dict[str, float]] = {  # what is added to first biases of the interface: alpha, gamma, beta
+    "open": {"write_gate": 2.0, "interpolation": -5.0, "strength": 3.0},
+    "plain": {},
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,6 +64,8 @@ class SparseMemory(Recurrent):
         link_gradients, allocation: as in `SDNC`; only with links.
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto", "reference", "native" or "cuda".
+        start: "open" to begin with gates that write whole words to rows of their own, "plain" for first weights as
+            `nn.Linear` has them.
         device, dtype: of the parameters.
     """
 
@@ -84,6 +95,7 @@ class SparseMemory(Recurrent):
         batch_first: bool = False,
         engine: str = "auto",
         *,
+        start: str = "open",
         device: Any = None,
         dtype: Any = None,
     ) -> None:
@@ -96,6 +108,8 @@ class SparseMemory(Recurrent):
             raise ValueError("links: expected at least 1 with link_gradients or allocation='free', got 0")
         if conv != 0 or isinstance(conv, bool):
             checks.positive_int("conv", conv)
+        if start not in STARTS:
+            raise ValueError(f"start: expected one of {', '.join(STARTS)}, got {start!r}")
         sizes = SparseSizes(
             memory_size,
             word_size,
@@ -114,6 +128,10 @@ class SparseMemory(Recurrent):
         self.conv = nn.Conv1d(input_size, input_size, conv, groups=input_size, **made) if conv else None
         self.interface = nn.Linear(input_size, sizes.interface.size, **made)
         self.output = nn.Linear(input_size + sizes.read_size, self.output_size, **made)
+        offsets = sizes.interface.offsets()
+        with torch.no_grad():
+            for name, shift in STARTS[start].items():
+                self.interface.bias[offsets[name] : offsets[name] + num_heads] += shift
 
     @property
     def reach(self) -> int:

@@ -54,20 +54,40 @@ class Weights:
             name, arguments = self.model["name"], decode(self.model["arguments"])
         else:
             raise ValueError(f"{self.file} does not say what model it belongs to; it was not written by sparsam")
+        layer = self._input_layer()
         known = _parameters(MODELS[name])
         for key in changes:
             if key not in known:
                 raise ValueError(f"{key}: expected an argument of {name.upper()} ({', '.join(known)}), got {key!r}")
-        model = build(name, **{**arguments, **changes})
+        model: torch.nn.Module = build(name, **{**arguments, **changes})
+        if layer is not None:
+            from sparsam.training.input_layer import WithInputLayer
+
+            model = WithInputLayer(layer, model)
         try:
             model.load_state_dict(self.tensors)
         except RuntimeError as error:
             raise ValueError(f"{self.file} does not fit its own description: {error}") from error
         return model
 
+    @property
+    def _has_layer(self) -> bool:
+        return any(name.startswith("input_layer.") for name in self.tensors)
+
+    def _input_layer(self) -> torch.nn.Module | None:
+        """The input layer of the task that the model was trained on, where the file has one."""
+        if not self._has_layer:
+            return None
+        from sparsam.tasks import task_class
+        from sparsam.training.config import RunConfig
+
+        task = RunConfig.from_dict(self.config or {}).task
+        return task_class(task.name).layer_of(**task.settings)  # type: ignore[attr-defined]
+
     def _sizes(self, settings: Any) -> dict[str, int]:
         """Input and output width, from the tensors' shapes, or from the task where they do not tell."""
-        first, output = self.tensors.get("controller.weight_ih_l0"), self.tensors.get("output.weight")
+        inner = "model." if self._has_layer else ""
+        first, output = (self.tensors.get(inner + key) for key in ("controller.weight_ih_l0", "output.weight"))
         if first is not None and output is not None:
             read = 0 if settings.name == "lstm" else settings.num_heads * settings.word_size
             return {"input_size": first.shape[1] - read, "output_size": output.shape[0]}

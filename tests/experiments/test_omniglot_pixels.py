@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import sparsam
 from sparsam.data.omniglot import DRAWINGS, OmniglotImages
 from sparsam.experiments import omniglot_pixels as recipe
 from sparsam.experiments.experiment import reproduce
@@ -24,6 +25,7 @@ from sparsam.tasks import omniglot as omniglot_task
 from sparsam.tasks.omniglot_pixels import OmniglotPixels
 from sparsam.training.checkpoint import load_weights
 from sparsam.training.config import RunConfig
+from sparsam.training.saved import load_model
 
 SMALL = {
     "labels": 12,
@@ -102,6 +104,10 @@ def test_the_whole_recipe_in_small(characters, tmp_path: Path, monkeypatch):
     first, second = (load_weights(next(path.glob("checkpoints/*/*.safetensors")))[0] for path in _runs(tmp_path))
     start = load_weights(recipe.encoder_file(tmp_path, 0))[0]
     assert all(name in first and name in second for name in start)
+    run = next(path for path in _runs(tmp_path) if "sam" in path.name)
+    loaded, saved = sparsam.load(run), load_model(run)[0].eval()  # without the data, and with it
+    inputs = torch.rand(4, 1, 28 * 28 + SMALL["labels"])
+    assert torch.equal(loaded(inputs)[0], saved(inputs)[0])
     text = recipe.report(tmp_path, sizes=(2, 3), episodes=1)
     assert text == (tmp_path / "results.md").read_text()
     assert "| characters | sam (1) | lstm (1) |" in text or "| characters | lstm (1) | sam (1) |" in text

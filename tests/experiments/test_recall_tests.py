@@ -131,6 +131,7 @@ def test_long_copies_in_small_from_training_to_the_report(tmp_path: Path, monkey
     run = tmp_path / "selective-copy-hold-memory-selective-0"
     found = json.loads((run / "lengths.json").read_text())
     assert found["64 tokens, 16 rows, delta 0.5"]["tokens"] == 8 * (64 + 16)
+    assert found["64 tokens, 16 rows, delta 0.5"]["peak_bytes"] > 0
     command = [str(run), "20", "--index", "auto", "--device", "cpu", "--sequences", "3", "--batch", "2"]
     assert token_lengths.main(command)["sequences"] == 4
     assert "20 tokens, auto" in json.loads((run / "lengths.json").read_text())

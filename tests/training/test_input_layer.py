@@ -88,6 +88,20 @@ def test_a_late_part_waits_for_its_share_of_the_run():
     assert moved(learner, "input_layer.late.weight")
 
 
+def test_a_slow_layer_goes_a_share_of_its_way():
+    slow = OptimizerConfig("adam", learning_rate=1e-2, input_layer_rate=0.1)
+    moves = []
+    for adam in (OptimizerConfig("adam", learning_rate=1e-2), slow):
+        learner = Learner(config(optimizer=adam))
+        before = {name: value.detach().clone() for name, value in learner.model.named_parameters()}
+        learner.apply(0, learner.gradient(0, None))
+        after = dict(learner.model.named_parameters())
+        moves.append({name: after[name].detach() - value for name, value in before.items()})
+    late, table = "input_layer.late.weight", "input_layer.table"
+    assert torch.allclose(moves[1][late], 0.1 * moves[0][late], atol=1e-6) and moves[0][late].any()
+    assert torch.allclose(moves[1][table], moves[0][table])
+
+
 def test_the_layer_of_a_seed_is_the_same_before_every_model():
     other = ModelConfig("lstm", hidden_size=8)
     first, second = Learner(config()).model, Learner(config(model=other)).model
@@ -131,6 +145,7 @@ def test_the_rate_falls_by_time():
         ({"final_by": "hours"}, "optimizer.final_by: expected one of 'steps', 'seconds', got 'hours'"),
         ({"hold_share": 1.0}, "optimizer.hold_share: expected a share below 1, got 1.0"),
         ({"input_layer_from": 2.0}, "optimizer.input_layer_from: expected a share from 0 to 1, got 2.0"),
+        ({"input_layer_rate": 0.0}, "optimizer.input_layer_rate: expected a share up to 1, got 0.0"),
     ],
 )
 def test_settings_are_checked(settings, message):

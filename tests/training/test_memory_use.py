@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 
 import sparsam
 from sparsam import tasks
+from sparsam.training.input_layer import WithInputLayer
 from sparsam.training.memory_use import SEQUENCES, STEPS, memory_use
 
 TASK = tasks.build("copy", bits=3, max_size=5)
@@ -36,6 +39,14 @@ def test_it_counts_what_a_trace_shows() -> None:
 def test_every_memory_has_numbers(name: str) -> None:
     model = sparsam.build(name, input_size=TASK.input_size, output_size=TASK.output_size, memory_size=16, hidden_size=8)
     assert all(value > 0 for value in memory_use(model, BATCH).values())
+
+
+def test_the_model_behind_an_input_layer_is_looked_at() -> None:
+    torch.manual_seed(0)
+    model = sparsam.SAM(6, TASK.output_size, hidden_size=8, memory_size=32)
+    layer = torch.nn.Linear(TASK.input_size, 6)
+    use = memory_use(WithInputLayer(layer, model), BATCH)
+    assert use == memory_use(model, dataclasses.replace(BATCH, inputs=layer(BATCH.inputs).detach()))
 
 
 def test_a_model_without_a_memory_has_none() -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sparsam.cli.model_options import choices
+from sparsam.cli.model_options import EngineOption
 from sparsam.cli.runs import complete_trained
 
 HELP = (
@@ -41,14 +41,7 @@ def command(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Set temperature and threshold on bAbI's validation stories, and end.")
     ] = False,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            help=f"{', '.join(choices('engine'))}.",
-            show_default="as trained",
-            autocompletion=lambda: choices("engine"),
-        ),
-    ] = None,
+    engine: EngineOption = None,
 ) -> None:
     """Tell a story, one sentence a line, and ask: a line with a question mark is answered.
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sparsam.cli.model_options import choices
+from sparsam.cli.model_options import EngineOption, choices
 from sparsam.cli.runs import complete_trained, find_run
 
 
@@ -46,14 +46,7 @@ def evaluate(
             autocompletion=lambda: choices("index"),
         ),
     ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            help=f"{', '.join(choices('engine'))}.",
-            show_default="as trained",
-            autocompletion=lambda: choices("engine"),
-        ),
-    ] = None,
+    engine: EngineOption = None,
     split: Annotated[
         str,
         typer.Option(

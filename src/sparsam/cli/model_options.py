@@ -40,6 +40,14 @@ def choices(key: str) -> list[str]:
     return {"similarity": list(SIMILARITIES), "allocation": list(ALLOCATIONS)}.get(key, [])
 
 
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        help=f"{', '.join(choices('engine'))}.", show_default="as trained", autocompletion=lambda: choices("engine")
+    ),
+]  # of commands that run trained weights
+
+
 def described(model: str) -> dict[str, str]:
     """What the docstring of a model's class says of each argument."""
     from sparsam.models import MODELS

@@ -5,7 +5,7 @@ train on 16 to 256 tokens and test on up to 1,000,000, streamed in pieces.
 
 A memory with a row for every token answers by search alone, and what it costs grows with what it holds. The models with
 `selective` in their name begin with a nearly closed write gate (0.12 instead of 0.88) and learn to open it for what
-matters. They are tested with 4,096 rows, however long the sequence, where a row counts as accessed from a weight of 0.5
+matters. They are tested with 1,024 rows, however long the sequence, where a row counts as accessed from a weight of 0.5
 on: a word that was written through a closed gate leaves its row the first to be written again.
 
 Selective copying asks for an order as well. A memory layer has none, so something beside it must count: an LSTM, SAM's
@@ -55,7 +55,7 @@ MODELS: dict[str, dict[str, ModelConfig]] = {
         "hold": blocks("hold", "hold"),
     },
 }
-SMALL: dict[str, Any] = {"rows": 4096, "delta": 0.5}  # a memory whose cost does not depend on the length
+SMALL: dict[str, Any] = {"rows": 1024, "delta": 0.5}  # a memory whose cost does not depend on the length
 LENGTHS = (256, 1_024, 4_096, 16_384)  # all models, with room for every word
 LONG = (16_384, 131_072, 1_000_000)  # models that carry something of a fixed size
 SEQUENCES, SECONDS_PER_TEST = 64, 300.0

@@ -2,11 +2,16 @@
 
 Two tasks. `zoology` is the setting of Arora et al. 2023: 8,192 tokens, 64 to 256 of them with 4 to 64 pairs in
 training, up to 1,024 with 256 pairs in the test. `large` has 262,144 tokens, enough keys for 100,000 pairs; a token
-is written with two digits of 512 (`sparsam.tasks.tokens`), so that 256 pairs at a time show a model all it needs; half
-of its minibatches draw the keys from few digits, as near to each other as keys are among 100,000. Its tests go on to
-100,000 pairs in 400,000 tokens, streamed in pieces; one of them, for as long as it takes, is
+is written with two digits of 512 (`sparsam.tasks.tokens`), so that 256 pairs at a time show a model all it needs. Its
+tests go on to 100,000 pairs in 400,000 tokens, streamed in pieces; one of them, for as long as it takes, is
 
-    python -m sparsam.experiments.token_lengths runs/mqar/large-memory-one-head-0 100000 --index auto
+    python -m sparsam.experiments.token_lengths runs/mqar/large-memory-0 100000 --index auto
+
+`crowded` goes on from a run of `large`: half of its minibatches draw the keys from few digits, as near to each other as
+keys are among 100,000. Crowded from the start, a model with one head learned to sum values up instead of keeping them
+apart.
+
+    sparsam reproduce mqar --task crowded --model memory --seeds 1 --set weights=runs/mqar/large-memory-0
 
 All models have width 128 and 300,000 parameters in their blocks, the same optimiser and the same minibatches. Where
 zoology draws the smallest slice five times as often as the others, here all are drawn alike.
@@ -22,20 +27,18 @@ from typing import Any
 
 from sparsam.experiments import token_report
 from sparsam.experiments.experiment import Experiment
-from sparsam.experiments.token_lengths import kept_test, room
+from sparsam.experiments.token_lengths import kept_test, room, usable_device
 from sparsam.experiments.token_tests import error_rate
 from sparsam.tasks.mqar import TESTED, TRAINED
 from sparsam.training.config import ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 from sparsam.training.folder import RunFolder
 
+_LARGE = {"vocabulary": 2**18, "digits": 2, "slices": [list(part) for part in (*TRAINED, (1024, 256))]}
 TASKS = {
     "zoology": TaskConfig("mqar", {"vocabulary": 8192, "slices": [list(part) for part in TRAINED]}),
-    "large": TaskConfig(
-        "mqar",
-        {"vocabulary": 2**18, "digits": 2, "slices": [list(part) for part in (*TRAINED, (1024, 256))]},
-        training={"crowded": 0.5},
-    ),
+    "large": TaskConfig("mqar", _LARGE),
 }
+CONTINUED = {"crowded": TaskConfig("mqar", _LARGE, training={"crowded": 0.5})}  # by name, from weights
 PARAMETERS = 300_000
 # A fresh interface writes half of each word to the rows that were just read, which wears away what was stored: with one
 # head 70% were wrong after 1,200 minibatches, where an open start had none after 800. SAM's controller begins by
@@ -76,6 +79,10 @@ MODELS = {
     "delta": blocks("delta", "delta"),
     "lstm": blocks("lstm", "lstm"),
 }
+OPTIONAL = {  # asked for by name, where flash-linear-attention is installed
+    "fla-delta": blocks("fla-delta", "fla-delta"),
+    "fla-mamba2": blocks("fla-mamba2", "fla-mamba2"),
+}
 OPTIMIZER = OptimizerConfig(
     "adam", learning_rate=1e-3, final_rate=1e-4, epsilon=1e-8, warmup=200, hold=4_000, patience=20
 )
@@ -101,8 +108,8 @@ def mqar(
                 runs[name] = RunConfig(
                     name=name,
                     seed=seed,
-                    model=MODELS[model],
-                    task=TASKS[task],
+                    model=(MODELS | OPTIONAL)[model],
+                    task=(TASKS | CONTINUED)[task],
                     optimizer=OPTIMIZER,
                     batch_size=32,
                     steps=steps,
@@ -122,13 +129,12 @@ def slice_errors(run: str | Path) -> dict[str, Any]:
     from sparsam.training.saved import load_model
 
     model, task, config = load_model(run, memory_size=room(1024, 4))
-    model.to(config.device)
+    device = usable_device(config.device)
+    model.to(device)
     found = {}
     for length, pairs in TESTED:
         draw = partial(task.sample_slice, BATCH, length=length, pairs=pairs)
-        found[f"{pairs} pairs in {length}"] = error_rate(
-            model, task, draw, SEQUENCES // BATCH, config.seed + 1, config.device
-        )
+        found[f"{pairs} pairs in {length}"] = error_rate(model, task, draw, SEQUENCES // BATCH, config.seed + 1, device)
     return found
 
 
@@ -141,10 +147,10 @@ def report(out: str | Path) -> str:
     device = "cpu"
     for folder in (RunFolder(path.parent) for path in sorted(out.glob("*/result.json"))):
         name, config = folder.path.name, folder.config()
-        device = config.device
+        device = usable_device(config.device)
         models.setdefault(name.partition("-")[2].rpartition("-")[0], config.model)
         slices[name] = token_report.once(folder.path / "slices.json", partial(slice_errors, folder.path))
-        if name.startswith("large"):
+        if name.startswith(("large", "crowded")):
             long[name] = _long_tests(folder.path)
     cost = token_report.costs(out / "cost.json", models, device)
     text = "\n".join(
@@ -161,7 +167,7 @@ def report(out: str | Path) -> str:
         ]
     )
     (out / "results.md").write_text(text)
-    for start in TASKS:
+    for start in TASKS | CONTINUED:
         some = {name: found for name, found in slices.items() if name.startswith(start)}
         if some:
             title = f"MQAR ({start}): accuracy over pairs"

@@ -50,21 +50,25 @@ def train_encoder(
     device: str = "cpu",
     seconds: float | None = None,
     variety: float = 0.1,
+    start: LabelledImages | None = None,
+    top_rate: float = RATE,
+    first: int = 0,
 ) -> tuple[LabelledImages, dict[str, Any]]:
     """A trained input layer of `task` (its label vectors are the first ones), and what its training was.
 
-    The rate falls from 3e-3 to 3e-5 along a cosine over `steps`, or over `seconds` where they end first.
+    The rate falls from `top_rate` to 3e-5 along a cosine over `steps`, or over `seconds` where they end first. A
+    further round begins with the layer `start` and the minibatches from `first` on.
     """
     torch.manual_seed(mix(seed))
-    layer = task.input_layer().to(device)
+    layer = (task.input_layer() if start is None else start).to(device).train()
     layer.images.fixed_norm = False
-    optimizer = torch.optim.AdamW(layer.images.parameters(), lr=RATE, weight_decay=1e-2, fused=True)
+    optimizer = torch.optim.AdamW(layer.images.parameters(), lr=top_rate, weight_decay=1e-2, fused=True)
     seeds, started, share, step, losses = MinibatchSeeds(seed), time.perf_counter(), 0.0, 0, []
     while step < steps and share < 1:
-        rate = FINAL_RATE + (RATE - FINAL_RATE) * (1 + math.cos(math.pi * share)) / 2
+        rate = FINAL_RATE + (top_rate - FINAL_RATE) * (1 + math.cos(math.pi * share)) / 2
         for group in optimizer.param_groups:
             group["lr"] = rate * min(1.0, (step + 1) / WARMUP)
-        generator = seeds.at(step)
+        generator = seeds.at(first + step)
         if torch.device(device).type != "cpu":
             number = int(torch.randint(2**62, (), generator=generator))
             generator = torch.Generator(device).manual_seed(number)

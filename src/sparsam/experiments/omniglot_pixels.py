@@ -1,9 +1,9 @@
 """SAM paper, figure on Omniglot, from pixels: a small convolutional encoder before every model.
 
 The encoder is trained first, by itself and on training characters only (`omniglot_encoder`), once for each seed; all
-models of that seed begin with it. Then a model learns what to do with its features, by a curriculum from 8 to 128
-characters, and for the last fifth of the run the encoder learns with it. All models have the same data, augmentation,
-encoder, rates and time.
+models of that seed begin with it. Then a model learns what to do with its features, by a curriculum from 8 to 96
+characters, and for the last fifth of the run the encoder learns with it, at a tenth of the rate. All models have the same
+data, augmentation, encoder, rates and time.
 
 What differs from the paper: the encoder and its training beforehand, the last image beside its label, label vectors in
 place of one-hot labels (`sparsam.tasks.labelled_images`), first weights of SAM, SDNC and DAM that write into unused
@@ -40,10 +40,10 @@ TASK = TaskConfig(
     # One size for each level: the dense models' GPU graphs are made for each size anew.
     training={"pool": 1.0, "pool_below": 64, "min_share": 1.0, "variety": 0.1},
 )
-_SIZES: dict[str, Any] = {"hidden_size": 200, "word_size": 64, "num_heads": 2}
+_SIZES: dict[str, Any] = {"hidden_size": 256, "word_size": 64, "num_heads": 4}
 MODELS = {
-    "sam": ModelConfig("sam", memory_size=4096, k=8, **_SIZES),
-    "sdnc": ModelConfig("sdnc", memory_size=4096, k=8, **_SIZES),
+    "sam": ModelConfig("sam", memory_size=4096, **_SIZES),
+    "sdnc": ModelConfig("sdnc", memory_size=4096, **_SIZES),
     "dam": ModelConfig("dam", memory_size=128, **_SIZES),
     "ntm": ModelConfig("ntm", memory_size=128, **_SIZES),
     "lstm": ModelConfig("lstm", hidden_size=400),
@@ -51,15 +51,16 @@ MODELS = {
 START = {
     model: StartConfig(write=1.0, reuse=-2.0, sharpness=2.0, words=2.0, tied=True) for model in ("sam", "sdnc", "dam")
 }
-TEST_MEMORY = 16_384  # words of the sparse models when tested: 500 characters write 10,000
-ENCODER_STEPS, CHARACTERS = 4000, 400  # minibatches, and characters in each
+TEST_MEMORY = 32_768  # words of the sparse models when tested: 500 characters write 20,000
+# Rounds of the encoder's training, minibatches and first rate of each, and characters in a minibatch.
+ROUNDS, CHARACTERS = ((2200, 3e-3), (3800, 2e-3)), 400
 
 
 def omniglot_pixels(
     seeds: int = 3,
-    budget: float | None = 400.0,
+    budget: float | None = 200.0,
     models: Sequence[str] = tuple(MODELS),
-    max_level: int = 128,
+    max_level: int = 96,
     steps: int = 1_000_000,
 ) -> Experiment:
     """`budget` seconds of training for each run, the same for all models."""
@@ -83,6 +84,7 @@ def omniglot_pixels(
                     final_by="steps" if budget is None else "seconds",
                     hold_share=0.4,
                     input_layer_from=0.8,
+                    input_layer_rate=0.1,
                 ),
                 curriculum=CurriculumConfig(start=8, threshold=THRESHOLD, patience=50, max_level=max_level),
                 batch_size=32,
@@ -101,17 +103,23 @@ def encoder_file(out: str | Path, seed: int) -> Path:
     return Path(out) / "encoders" / f"{seed}.safetensors"
 
 
-def train_encoders(experiment: Experiment, out: Path, steps: int = ENCODER_STEPS, seconds: float | None = None) -> None:
+def train_encoders(experiment: Experiment, out: Path) -> None:
     """Train the encoder of each seed that has none yet, and let the runs begin with it."""
     for name, config in experiment.runs.items():
         file = encoder_file(out, config.seed)
         if not file.exists():
             task = config.task.build(for_training=True)
-            limit = min(steps, config.steps)  # a run of a few minibatches, as when a recipe is tried out
-            layer, about = train_encoder(
-                task, config.seed, limit, CHARACTERS, device=config.device, seconds=seconds, variety=task.variety
-            )
-            save_encoder(layer, file, about)
+            layer, first, rounds = None, 0, []
+            for steps, rate in ROUNDS:
+                limit = min(steps, config.steps)  # a run of a few minibatches, as when a recipe is tried out
+                where = {"device": config.device, "variety": task.variety}
+                layer, about = train_encoder(
+                    task, config.seed, limit, CHARACTERS, start=layer, top_rate=rate, first=first, **where
+                )
+                first += limit
+                rounds.append(about)
+            assert layer is not None
+            save_encoder(layer, file, {"rounds": rounds})
         experiment.runs[name] = dataclasses.replace(config, weights=str(file))
 
 
@@ -180,9 +188,10 @@ def report(out: str | Path, sizes: Sequence[int] = SIZES, episodes: int = 8) -> 
         )
         results[name] = {"test": kept, "validation": select[wanted[-1]]["error"]}
     config = RunFolder(next(iter(runs.values()))).config()
-    rows = {"nearest neighbour, pixels": neighbours(config, None, "test", sizes, episodes)}
+    place = config.device
+    rows = {"nearest neighbour, pixels": neighbours(config, None, "test", sizes, episodes, place)}
     for file in sorted((out / "encoders").glob("*.safetensors")):
-        rows[f"nearest neighbour, encoder {file.stem}"] = neighbours(config, file, "test", sizes, episodes)
+        rows[f"nearest neighbour, encoder {file.stem}"] = neighbours(config, file, "test", sizes, episodes, place)
     (out / "results.json").write_text(json.dumps({"runs": results, "neighbours": rows}, indent=2) + "\n")
     models: dict[str, list[str]] = {}
     for name in results:

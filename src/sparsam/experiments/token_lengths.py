@@ -1,4 +1,4 @@
-"""Tests of a trained model over tokens at one length, kept beside its run: any length, index, memory and device.
+"""Tests of a trained model over tokens at one length, kept beside its weights: any length, index, memory and device.
 
     python -m sparsam.experiments.token_lengths runs/induction/induction-memory-0 1000000 --sequences 16
 
@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
+from sparsam.experiments import token_cost
 from sparsam.experiments.token_tests import error_rate
-from sparsam.training.folder import RunFolder
-from sparsam.training.saved import load_model
+from sparsam.training.saved import load_model, read_saved
 
 FILE = "lengths.json"
 
@@ -41,9 +41,10 @@ def errors_at(
     """A run's errors on fresh sequences of `size`, at most `batch` of them at a time.
 
     `rows`: of the memory; None for one row for each word that could be written. `delta`: from which weight on a row
-    counts as accessed; None for the model's own. `device`: None for the one that the run was trained on.
+    counts as accessed; None for the model's own. `device`: None for the one that the run was trained on, where there is
+    one here.
     """
-    config = RunFolder(Path(run)).config()
+    _, config, _ = read_saved(run)
     at_once = min(batch, sequences)
     task: Any = config.task.build()
     heads = config.model.num_heads or 1
@@ -55,11 +56,26 @@ def errors_at(
         memories: list[Any] = [module for module in model.modules() if hasattr(module, "delta")]
         for memory in memories:
             memory.delta = delta
-    where = device or config.device
+    where = device or usable_device(config.device)
     draw = partial(task.sample_size, at_once, size=size)
     count = -(-sequences // at_once)
-    found = error_rate(model.to(where), task, draw, count, config.seed + 1, where, seconds=seconds)
-    return {**found, "sequences": count * at_once, "index": index, "memory_size": rows, "delta": delta, "device": where}
+    model.to(where)
+    before = token_cost.held_bytes(where)
+    found = error_rate(model, task, draw, count, config.seed + 1, where, seconds=seconds)
+    return {
+        **found,
+        "sequences": count * at_once,
+        "index": index,
+        "memory_size": rows,
+        "delta": delta,
+        "device": where,
+        "peak_bytes": token_cost.peak_bytes(where) - before,
+    }
+
+
+def usable_device(trained_on: str) -> str:
+    """The device that a run was trained on, or the CPU on a machine without it."""
+    return "cpu" if trained_on.startswith("cuda") and not torch.cuda.is_available() else trained_on
 
 
 def name_of(size: int, unit: str, index: str = "linear", rows: int | None = None, delta: float | None = None) -> str:
@@ -73,7 +89,7 @@ def name_of(size: int, unit: str, index: str = "linear", rows: int | None = None
 
 def kept_test(run: str | Path, size: int, unit: str = "tokens", again: bool = False, **options: Any) -> dict[str, Any]:
     """`errors_at`, measured once (or `again`) and kept; returns all tests that are there."""
-    file = Path(run) / FILE
+    file = (Path(run) if Path(run).is_dir() else Path(run).parent) / FILE
     found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     name = name_of(size, unit, **{key: options[key] for key in ("index", "rows", "delta") if key in options})
     if again or name not in found:
@@ -101,7 +117,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     if threads is not None:
         torch.set_num_threads(threads)
     run, size = given.pop("run"), given.pop("size")
-    unit = "pairs" if RunFolder(run).config().task.name == "mqar" else "tokens"
+    unit = "pairs" if read_saved(run)[1].task.name == "mqar" else "tokens"
     found = kept_test(run, size, unit, **given)
     name = name_of(size, unit, given["index"], given["rows"], given["delta"])
     print(json.dumps({name: found[name]}, indent=2))

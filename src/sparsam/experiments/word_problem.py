@@ -2,7 +2,7 @@
 
 The product of a long word asks for a state that is carried from step to step; recall asks for a memory that holds many
 things apart. `S5` and `A5` train on words of 1 to 32 elements, `both` trains one model on words of S5 and on MQAR
-with 512 tokens, a quarter of the minibatches. Tests go on to words of 256 elements, 8 times the longest in training.
+with 512 tokens, one minibatch of nine. Tests go on to words of 256 elements, 8 times the longest in training.
 
 A block of `SparseMemory` alone cannot carry a product on: what it writes depends on the last few inputs and on nothing
 that it has read, so of a long word a fixed number of blocks sees a fixed number of factors at a time. SAM's controller
@@ -23,6 +23,7 @@ from typing import Any
 from sparsam.experiments import token_report
 from sparsam.experiments.experiment import Experiment
 from sparsam.experiments.mqar import OPTIMIZER, START, blocks
+from sparsam.experiments.token_lengths import usable_device
 from sparsam.experiments.token_tests import error_rate
 from sparsam.tasks.token_mixture import TokenMixture
 from sparsam.training.config import CurriculumConfig, RunConfig, TaskConfig
@@ -38,7 +39,7 @@ TASKS = {
         "token_mixture",
         {
             "parts": [
-                {"name": "word_problem", "settings": {"group": "S5", **_WORDS}, "weight": 3.0},
+                {"name": "word_problem", "settings": {"group": "S5", **_WORDS}, "weight": 8.0},
                 {"name": "mqar", "settings": {"vocabulary": 512, "slices": [list(part) for part in _SLICES]}},
             ]
         },
@@ -100,7 +101,8 @@ def length_errors(run: str | Path) -> dict[str, Any]:
     from sparsam.training.saved import load_model
 
     model, task, config = load_model(run)
-    model.to(config.device)
+    device = usable_device(config.device)
+    model.to(device)
     mixed = isinstance(task, TokenMixture)
     words: Any = task.parts[0] if mixed else task
 
@@ -108,7 +110,7 @@ def length_errors(run: str | Path) -> dict[str, Any]:
         return task.shifted(part, batch) if mixed else batch
 
     def test(draw: Any) -> dict[str, Any]:
-        return error_rate(model, task, draw, 1, config.seed + 1, config.device)
+        return error_rate(model, task, draw, 1, config.seed + 1, device)
 
     found = {}
     for length in LENGTHS:

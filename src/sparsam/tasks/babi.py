@@ -87,7 +87,8 @@ class Encoded:
         starts = np.concatenate([[0], np.cumsum(lengths)])
         steps = np.repeat(self.starts[stories] - starts[:-1], lengths) + np.arange(starts[-1])
         per_step = (self.words, self.targets, self.questions, self.lines, self.needed)
-        return Encoded(*(values[steps] for values in per_step), starts=starts, tasks=self.tasks[stories])
+        words, targets, questions, lines, needed = (values[steps] for values in per_step)
+        return Encoded(words, targets, questions, lines, needed, starts, self.tasks[stories])
 
     def batch(
         self,

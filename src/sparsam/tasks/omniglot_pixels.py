@@ -9,7 +9,6 @@ labels; here both go through the input layer, for every model alike.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,6 +17,8 @@ from sparsam.tasks.labelled_images import LabelledImages
 from sparsam.tasks.omniglot import Omniglot
 
 __all__ = ["OmniglotPixels"]
+
+LAYER = ("features", "channels", "label_size", "fixed_norm")  # settings of the input layer
 
 
 class OmniglotPixels(Omniglot):
@@ -32,30 +33,23 @@ class OmniglotPixels(Omniglot):
     name = "omniglot_pixels"
 
     def __init__(
-        self,
-        root: str | os.PathLike[str] | None = None,
-        *,
-        image_size: int = 28,
-        features: int = 64,
-        channels: Sequence[int] = (32, 64, 128, 128),
-        label_size: int = 64,
-        fixed_norm: bool = False,
-        **settings: Any,
+        self, root: str | os.PathLike[str] | None = None, *, image_size: int = 28, labels: int = 500, **settings: Any
     ) -> None:
         for key in ("normalise", "strokes"):
             if key in settings:
                 raise ValueError(f"{key}: expected none, this task shows pixels as they are, got {settings[key]!r}")
-        super().__init__(root, image_size=image_size, **settings)
-        self._layer: dict[str, Any] = {
-            "features": features,
-            "channels": tuple(channels),
-            "label_size": label_size,
-            "fixed_norm": fixed_norm,
-        }
+        layer = {key: settings.pop(key) for key in LAYER if key in settings}
+        super().__init__(root, labels, image_size=image_size, **settings)
+        self._layer: dict[str, Any] = {"image_size": image_size, "labels": labels, **layer}
         with torch.device("meta"):  # takes no random numbers
-            layer = self.input_layer()
-        self.input_size, self.output_size = layer.input_size, layer.output_size
+            made = self.input_layer()
+        self.input_size, self.output_size = made.input_size, made.output_size
 
     def input_layer(self) -> LabelledImages:
         """A fresh input layer; the trainer puts it before the model and trains both."""
-        return LabelledImages(self.image_size, self.labels, **self._layer)
+        return self.layer_of(**self._layer)
+
+    @staticmethod
+    def layer_of(image_size: int = 28, labels: int = 500, **settings: Any) -> LabelledImages:
+        """The input layer of a task with these settings, for which no data is needed."""
+        return LabelledImages(image_size, labels, **{key: settings[key] for key in LAYER if key in settings})

@@ -66,6 +66,7 @@ class OptimizerConfig:
     final_by: str = "steps"  # or by the share of the run's `seconds` that is over, for runs that time ends
     hold_share: float = 0.0  # then: the share of them at the full rate
     input_layer_from: float = 0.0  # share of the run after which a task's input layer learns as well
+    input_layer_rate: float = 1.0  # its steps, as a share of the others'
     full_rate_level: int | None = None  # above this level of the curriculum the rate falls with the root of the level
     patience: int = 0  # minibatches in a row without a finite gradient that are passed over before the run ends
 
@@ -90,6 +91,8 @@ class OptimizerConfig:
             raise ValueError(f"optimizer.hold_share: expected a share below 1, got {self.hold_share}")
         if not 0 <= self.input_layer_from <= 1:
             raise ValueError(f"optimizer.input_layer_from: expected a share from 0 to 1, got {self.input_layer_from}")
+        if not 0 < self.input_layer_rate <= 1:
+            raise ValueError(f"optimizer.input_layer_rate: expected a share up to 1, got {self.input_layer_rate}")
         if self.clip < 0:
             raise ValueError(f"optimizer.clip: expected 0 (off) or more, got {self.clip}")
         if self.full_rate_level is not None and self.full_rate_level < 1:
@@ -182,8 +185,12 @@ class RunConfig:
         by_time = self.optimizer.final_rate is not None and self.optimizer.final_by == "seconds"
         if by_time and self.seconds is None:
             raise ValueError("optimizer.final_by: expected 'steps' for a run without seconds, got 'seconds'")
-        if self.workers and (by_time or self.optimizer.input_layer_from):
-            raise ValueError("workers: expected 0 with optimizer.final_by 'seconds' or optimizer.input_layer_from")
+        late = self.optimizer.input_layer_from > 0 or self.optimizer.input_layer_rate < 1
+        if self.workers and (by_time or late):
+            raise ValueError(
+                "workers: expected 0 with optimizer.final_by 'seconds', input_layer_from or input_layer_rate, "
+                f"got {self.workers}"
+            )
         if self.workers < 0:
             raise ValueError(f"workers: expected 0 (train in this process) or more, got {self.workers}")
 

@@ -54,7 +54,9 @@ class Learner:
         self.time_steps = 0  # sequences times their length, so far
         self.passed_over = 0  # minibatches in a row whose gradient was not finite
         schedule = config.optimizer
-        self._late = late_part(self.model) if schedule.input_layer_from else None
+        part = late_part(self.model)
+        self._slow = [] if part is None or schedule.input_layer_rate == 1 else list(part.parameters())
+        self._late = part if schedule.input_layer_from else None
         if self._late is not None:
             set_learning(self._late, False)
         self._rate_varies = schedule.warmup > 0 or (schedule.final_rate, schedule.full_rate_level) != (None, None)
@@ -90,6 +92,16 @@ class Learner:
         return loss.detach() if self.deferred else float(loss.detach())
 
     def apply(self, step: int, loss: float | Tensor, level: int | None = None) -> float | Tensor:
+        """One step of all parameters (see `_apply`); those of a slow input layer go a share of their way."""
+        before = [parameter.detach().clone() for parameter in self._slow if parameter.requires_grad]
+        norm = self._apply(step, loss, level)
+        if before:
+            with torch.no_grad():
+                rate = self.config.optimizer.input_layer_rate
+                torch._foreach_lerp_([parameter.detach() for parameter in self._slow], before, 1 - rate)
+        return norm
+
+    def _apply(self, step: int, loss: float | Tensor, level: int | None) -> float | Tensor:
         """Clip the gradient, step, and return the gradient's norm before clipping.
 
         A gradient that is not finite changes nothing, see `judge`. If `deferred` the caller asks `judge` when

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sparsam.recurrent import Recurrent
 from sparsam.tasks.task import Batch
+from sparsam.training.input_layer import WithInputLayer, inner_model
 
 SEQUENCES, STEPS = 2, 512  # looked at, at most: the cost must not grow with the task
 
@@ -20,7 +21,8 @@ def memory_use(model: torch.nn.Module, batch: Batch) -> dict[str, float]:
     mean over steps and heads: 1 when every head reads a single word. `write_weight` is the sum of a step's write
     weights, a mean over steps: 0 when nothing is written.
     """
-    if not isinstance(model, Recurrent) or model.memory is None:
+    memory_model = inner_model(model)
+    if not isinstance(memory_model, Recurrent) or memory_model.memory is None:
         return {}
     x = batch.inputs[:STEPS, :SEQUENCES]
     lengths = None if batch.lengths is None else batch.lengths[:SEQUENCES].clamp(max=STEPS)
@@ -28,7 +30,8 @@ def memory_use(model: torch.nn.Module, batch: Batch) -> dict[str, float]:
     model.eval()
     try:
         with torch.no_grad():
-            trace = model.trace(x, lengths=lengths)
+            seen = model.input_layer(x) if isinstance(model, WithInputLayer) else x
+            trace = memory_model.trace(seen, lengths=lengths)
     finally:
         model.train(was_training)
     steps = float(x.shape[0] * x.shape[1] if lengths is None else lengths.sum())

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from sparsam.experiments.baselines.attention import Attention
 from sparsam.experiments.baselines.delta import DeltaRule
+from sparsam.experiments.baselines.fla import delta_net, mamba2
 from sparsam.experiments.baselines.hold import Hold
 from sparsam.experiments.baselines.recurrent import LSTM, SAM
 from sparsam.tasks.tokens import TokenInput, digits_of
@@ -36,6 +37,8 @@ MIXERS: dict[str, Callable[..., nn.Module]] = {
     "delta": DeltaRule,
     "lstm": LSTM,
     "hold": Hold,
+    "fla-delta": delta_net,
+    "fla-mamba2": mamba2,
 }
 _OF_THE_MEMORY = ("memory_size", "word_size", "num_heads", "k", "index", "engine")
 
@@ -77,7 +80,7 @@ class TokenModel(nn.Module):
         parameters: how many parameters the blocks should have in all; None for no feed-forward parts.
         settings: further arguments of a mixer by its name, such as {"sam": {"hidden_size": 64}}.
         start: what the first weights of the mixers "memory" and "sam" are moved to: the arguments of `StartConfig` by
-            name of the mixer.
+            name of the mixer. A memory without any begins as `SparseMemory` does.
         memory_size, word_size, num_heads, k, index, engine: of the mixers "memory" and "sam".
     """
 
@@ -106,6 +109,8 @@ class TokenModel(nn.Module):
             if name not in MIXERS:
                 raise ValueError(f"mixers: expected names among {', '.join(MIXERS)}, got {name!r}")
             common = shared if name in ("memory", "sam") else {}
+            if name == "memory" and name in (start or {}):
+                common = {**common, "start": "plain"}  # what is asked for is counted from there
             mixer = MIXERS[name](hidden_size, **{**common, **(settings or {}).get(name, {})})
             if name in (start or {}):
                 _move_start(name, mixer, StartConfig(**(start or {})[name]))
