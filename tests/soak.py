@@ -45,6 +45,7 @@ class Soak:
     def __init__(self, first: int) -> None:
         self.round, self.done = first, Counter[str]()
         self.resident: list[int] = []
+        self.kinds = machines()
         self._count_calls()
 
     def _count_calls(self) -> None:
@@ -57,8 +58,7 @@ class Soak:
         StateMachine.run_both = counted  # type: ignore[method-assign]
 
     def histories(self) -> None:
-        kinds = machines()
-        name = list(kinds)[self.round % len(kinds)]
+        kinds, name = self.kinds, list(self.kinds)[self.round % len(self.kinds)]
         many = settings(max_examples=HISTORIES, stateful_step_count=STEPS, deadline=None, database=None,
                         suppress_health_check=list(HealthCheck))  # fmt: skip
         try:
