@@ -44,6 +44,10 @@ class ArrayIndex final : WordSource {
     nb::gil_scoped_release unlocked;
     index_->build(rows.data(), int32_t(rows.size()), threads);
   }
+  void freeze(int threads) {
+    nb::gil_scoped_release unlocked;
+    index_->freeze(threads);
+  }
   std::vector<int32_t> query(const Word& query) {
     if (query.size() != words_.shape(1))
       throw std::invalid_argument("query: expected a word of " + std::to_string(words_.shape(1)) + " numbers, got " +
@@ -136,6 +140,7 @@ void bind_indexes(nb::module_& m) {
       .def("remove", [](ArrayIndex& self, int32_t row) { self.index().remove(row); })
       .def("clear", [](ArrayIndex& self) { self.index().clear(); })
       .def("build", &ArrayIndex::build, "rows"_a, "threads"_a = 1)
+      .def("freeze", &ArrayIndex::freeze, "threads"_a = 1)
       .def("query", &ArrayIndex::query)
       .def("nearest", &ArrayIndex::nearest, "queries"_a, "at_once"_a = 1)
       .def("churn", &ArrayIndex::churn)

@@ -64,18 +64,28 @@ class Scan(Index):
     What it finds depends on words, rows, seed and query alone. On words of trained models it finds 0.98 of the true K
     or more (`docs/ann.md`), those that lie far from the query too, which hashes and trees miss.
 
+    The words that a memory is pre-loaded with do not change, so from 65,536 words on they are put into cells, and a query
+    reads the cells near it and those words of all others that may be as similar: a few hundredths of them.
+
     Args:
         checks: at most so many words scored per query; up to so many words in the memory the search is exact.
+        reach: hundredths; how far from a cell's centre towards the query a word is expected at most. More reads more
+            words and finds more; 0 reads all pre-loaded words.
         seed: of the rotation before coding, and of the sample that the words' centre is taken from.
     """
 
     name: ClassVar[str] = "scan"
     kind: ClassVar[str] = "scan"
     checks: int = 96
+    reach: int = 58
     seed: int = 0
 
     def __post_init__(self) -> None:
         _check(self, checks=LARGEST)
+        if isinstance(self.reach, bool) or not isinstance(self.reach, int):
+            raise TypeError(f"reach: expected an int, got {type(self.reach).__name__} {self.reach!r}")
+        if not 0 <= self.reach <= 100:
+            raise ValueError(f"reach: expected an int in 0..100, got {self.reach}")
 
 
 @register
