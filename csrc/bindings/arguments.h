@@ -59,12 +59,57 @@ inline std::string described(nb::handle value) {
   throw std::invalid_argument(std::string(name) + ": expected " + expected + ", got " + got);
 }
 
+// What a type is called in messages.
+template <class T>
+struct TypeName;
+template <>
+struct TypeName<bool> {
+  static constexpr const char* kName = "True or False";
+};
+template <>
+struct TypeName<int32_t> {
+  static constexpr const char* kName = "an int of 32 bits";
+};
+template <>
+struct TypeName<int64_t> {
+  static constexpr const char* kName = "an int of 64 bits";
+};
+template <>
+struct TypeName<double> {
+  static constexpr const char* kName = "a number";
+};
+template <>
+struct TypeName<std::string> {
+  static constexpr const char* kName = "a str";
+};
+// nanobind would list what a function takes and leave it to the reader which argument was wrong.
+[[noreturn]] inline void refuse_type(const char* name, const char* expected, nb::handle got) {
+  throw nb::type_error((std::string(name) + ": expected " + expected + ", got " + described(got)).c_str());
+}
+
+// A number, a word or a choice.
+template <class T>
+T taken(nb::handle value, const char* name, const char* expected = TypeName<T>::kName) {
+  T out{};
+  if (!nb::try_cast(value, out, false)) refuse_type(name, expected, value);
+  return out;
+}
+// An object of this module, which the caller keeps alive.
+template <class T>
+T& taken_object(nb::handle value, const char* name, const char* expected) {
+  T* out = nullptr;
+  if (value.is_none() || !nb::try_cast(value, out, false) || out == nullptr) refuse_type(name, expected, value);
+  return *out;
+}
+
 inline int64_t require_within(const char* name, int64_t value, int64_t low, int64_t high) {
   if (value < low || value > high)
     refuse(name, std::to_string(low) + " to " + std::to_string(high), std::to_string(value));
   return value;
 }
-inline int require_threads(int64_t threads) { return int(require_within("threads", threads, 1, 1 << 16)); }
+inline int require_threads(nb::handle threads) {
+  return int(require_within("threads", taken<int64_t>(threads, "threads"), 1, 1 << 16));
+}
 
 constexpr int64_t kAny = -1;  // a length that may be any
 

@@ -80,11 +80,14 @@ std::vector<int32_t> rows_from(nb::handle value, const SequenceShape& s) {
 }
 
 template <class T>
-std::shared_ptr<Record<T>> forward(const MemoryShape& sizes, Cell cell, int64_t hidden, nb::handle x_, nb::handle w_ih,
-                                   nb::handle w_hh, nb::handle b_ih, nb::handle b_hh, nb::handle w_interface,
+std::shared_ptr<Record<T>> forward(nb::handle sizes_, nb::handle cell_, nb::handle hidden_, nb::handle x_,
+                                   nb::handle w_ih, nb::handle w_hh, nb::handle b_ih, nb::handle b_hh, nb::handle w_interface,
                                    nb::handle b_interface, nb::handle h0_, nb::handle c0_, nb::handle read0_,
                                    nb::handle rows0, nb::handle weights0_, nb::handle lengths, nb::handle versions,
-                                   bool record, bool trace, int64_t threads) {
+                                   nb::handle record, nb::handle trace, nb::handle threads) {
+  const auto& sizes = taken_object<MemoryShape>(sizes_, "sizes", "a Sizes");
+  const Cell cell = taken<Cell>(cell_, "cell", "a Cell");
+  const auto hidden = taken<int64_t>(hidden_, "hidden");
   const bool controls = traits(cell).blocks > 0;
   const In<T> x(x_, "x", {kAny, kAny, controls ? kAny : InterfaceLayout(sizes).size});
   const SequenceShape s = sequence_shape(sizes, cell, hidden, x.length(0), x.length(1), x.length(2));
@@ -112,8 +115,8 @@ std::shared_ptr<Record<T>> forward(const MemoryShape& sizes, Cell cell, int64_t 
                       weights0.data(),
                       lengths_from(lengths, s.steps, s.batch),
                       versions_from<T>(versions, s.batch, sizes),
-                      record,
-                      trace,
+                      taken<bool>(record, "record"),
+                      taken<bool>(trace, "trace"),
                       require_threads(threads),
                       signal_check()};
   nb::gil_scoped_release unlocked;
@@ -161,12 +164,13 @@ std::vector<LinkEntries<T>> link_gradients(const SequenceShape& s, nb::handle at
 }
 
 template <class T>
-std::shared_ptr<Gradients<T>> backward(Record<T>& record, nb::handle x_, nb::handle w_ih,
+std::shared_ptr<Gradients<T>> backward(nb::handle record_, nb::handle x_, nb::handle w_ih,
                                        nb::handle w_hh, nb::handle b_ih, nb::handle b_hh, nb::handle w_interface,
                                        nb::handle b_interface, nb::handle d_joint_, nb::handle d_hidden_,
                                        nb::handle d_cell_, nb::handle d_read_, nb::handle d_weights_,
                                        nb::handle memory_at, nb::handle memory_words, nb::handle link_at,
-                                       nb::handle link_values, bool needs_x, int64_t threads) {
+                                       nb::handle link_values, nb::handle needs_x, nb::handle threads) {
+  auto& record = taken_object<Record<T>>(record_, "record", (std::string("a Record of ") + ElementName<T>::kName).c_str());
   const SequenceShape& s = record.shape;
   const bool controls = traits(s.cell).blocks > 0;
   std::optional<In<T>> x, d_hidden, d_cell;
@@ -192,7 +196,7 @@ std::shared_ptr<Gradients<T>> backward(Record<T>& record, nb::handle x_, nb::han
                        data_or_null(d_weights),
                        memory_gradients<T>(s, memory_at, memory_words),
                        link_gradients<T>(s, link_at, link_values),
-                       needs_x,
+                       taken<bool>(needs_x, "needs_x"),
                        require_threads(threads),
                        signal_check()};
   nb::gil_scoped_release unlocked;
@@ -297,15 +301,15 @@ void bind_sequence(nb::module_& m, const std::string& suffix) {
       .def_prop_ro("memory_words", &memory_words<T>)
       .def_prop_ro("links_at", &links_at<T>)
       .def_prop_ro("links_values", &links_values<T>);
-  m.def(("forward" + suffix).c_str(), &forward<T>, "sizes"_a, "cell"_a, "hidden"_a, "x"_a.none(), "w_ih"_a.none(),
+  m.def(("forward" + suffix).c_str(), &forward<T>, "sizes"_a.none(), "cell"_a.none(), "hidden"_a.none(), "x"_a.none(), "w_ih"_a.none(),
         "w_hh"_a.none(), "b_ih"_a.none(), "b_hh"_a.none(), "w_interface"_a.none(), "b_interface"_a.none(),
         "h0"_a.none(), "c0"_a.none(), "read0"_a.none(), "rows0"_a.none(), "weights0"_a.none(), "lengths"_a.none(),
-        "versions"_a.none(), "record"_a, "trace"_a, "threads"_a);
-  m.def(("backward" + suffix).c_str(), &backward<T>, "record"_a, "x"_a.none(), "w_ih"_a.none(),
+        "versions"_a.none(), "record"_a.none(), "trace"_a.none(), "threads"_a.none());
+  m.def(("backward" + suffix).c_str(), &backward<T>, "record"_a.none(), "x"_a.none(), "w_ih"_a.none(),
         "w_hh"_a.none(), "b_ih"_a.none(), "b_hh"_a.none(), "w_interface"_a.none(), "b_interface"_a.none(),
         "d_joint"_a.none(), "d_hidden"_a.none(), "d_cell"_a.none(), "d_read"_a.none(), "d_weights"_a.none(),
-        "memory_at"_a.none(), "memory_words"_a.none(), "link_at"_a.none(), "link_values"_a.none(), "needs_x"_a,
-        "threads"_a);
+        "memory_at"_a.none(), "memory_words"_a.none(), "link_at"_a.none(), "link_values"_a.none(), "needs_x"_a.none(),
+        "threads"_a.none());
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 namespace sparsam {
 
-// What it ends with does not depend on the order in which rows came: ties go to the lowest row. Rows are gathered eight
-// times as many as wanted before most are let go, which takes two passes over them.
+// The result does not depend on the order in which rows came: ties go to the lowest row. Eight times as many rows as
+// wanted are gathered before all but the best are dropped, which takes two passes: O(1) per row.
 class BestCodes {
  public:
   // Of the query that is being answered: score = factor * (unit * sum + base) + bias.
@@ -32,7 +32,7 @@ class BestCodes {
     over_unit = unit_ > 0.0f ? 1.0f / unit_ : 0.0f;
     base = base_;
   }
-  // From scratch; scores below `least` are of no interest.
+  // From scratch; scores below `least` are ignored.
   void begin(int32_t wanted, float least = -std::numeric_limits<float>::infinity()) {
     noted_count = 0;
     wanted_ = static_cast<size_t>(wanted);

@@ -64,14 +64,14 @@ class Scan(Index):
     What it finds depends on words, rows, seed and query alone. On words of trained models it finds 0.98 of the true K
     or more (`docs/ann.md`), those that lie far from the query too, which hashes and trees miss.
 
-    The words that a memory is pre-loaded with do not change, so from 65,536 words on they are put into cells, and a query
-    reads the cells near it and those words of all others that may be as similar: a few hundredths of them.
+    The words that a memory is pre-loaded with do not change. From 65,536 words on they are put into cells, and a query
+    reads the cells near it and, of all others, the words that may be as similar: a few hundredths of them.
 
     Args:
-        checks: at most so many words scored per query; up to so many words in the memory the search is exact.
-        reach: hundredths; how far from a cell's centre towards the query a word is expected at most. More reads more
-            words and finds more; 0 reads all pre-loaded words.
-        seed: of the rotation before coding, and of the sample that the words' centre is taken from.
+        checks: the most words scored per query; a memory of no more words than this is searched exactly.
+        reach: how far from the centre of its cell, towards the query, a pre-loaded word is expected at most, in
+            hundredths. More reads more words and finds more; 0 reads all of them.
+        seed: of the rotation before coding, and of the sample whose mean is the centre of the words.
     """
 
     name: ClassVar[str] = "scan"
@@ -98,7 +98,7 @@ class KDForest(Index):
 
     Args:
         trees: number of trees, each in axes of its own.
-        checks: leaves visited, and at most so many words scored, per query; up to so many words all are scored.
+        checks: leaves visited, and the most words scored, per query; with no more words than this, all are scored.
         leaf: words in a leaf before it is split.
         seed: of the trees' axes.
     """
@@ -125,10 +125,10 @@ class LSH(Index):
 
     Args:
         tables: number of hash tables.
-        bits: most bits of a key in use; 0 for as many as the memory's size can use.
+        bits: the most bits in a key; 0 for as many as suit the size of the memory.
         probes: buckets read per query, over all tables.
-        checks: at most so many words scored per query; up to so many words all are scored.
-        few: with at most so many words there are no tables, and every query compares the sketches of all words.
+        checks: the most words scored per query; with no more words than this, all are scored.
+        few: with no more words than this there are no tables: every query is compared with the sketches of all words.
         seed: of the projections.
     """
 
@@ -149,7 +149,7 @@ class LSH(Index):
             raise ValueError(f"bits: expected an int in 0..24, got {self.bits}")
 
 
-CROSSOVER = 6_000  # words from which on a scan is the faster one; measured in docs/ann.md
+CROSSOVER = 6_000  # with more words than this a scan is faster; measured in docs/ann.md
 
 
 @register
@@ -159,7 +159,7 @@ class Auto(Index):
 
     Args:
         index: the approximate index.
-        exact_until: with at most so many words, search exactly.
+        exact_until: the most words that are searched exactly.
     """
 
     name: ClassVar[str] = "auto"

@@ -101,7 +101,7 @@ def memory_of(children: Any, kind: Kind) -> NativeMemory:
 def links_leaves(links: NativeLinks) -> list[Any]:
     """The batch as the shape of a tensor without numbers: an int would be a constant of the exported program."""
     if links.leaf is None:
-        links.leaf = torch.empty(links.batch, 0)
+        links.leaf = torch.empty(links.batch, 0, device="cpu")
     return [links.leaf]
 
 

@@ -64,7 +64,7 @@ def register(kind: ControllerKind) -> ControllerKind:
 
 
 def kind_of(module: nn.Module) -> ControllerKind:
-    """The kind that drives `module`: the most special one whose type it is, or the user's own."""
+    """The kind that drives `module`: the most specific one that matches its type, or the user's own."""
     for base in type(module).__mro__:
         for kind in KINDS.values():
             if (kind.module is base or kind.twin is base) and base is not nn.Module:

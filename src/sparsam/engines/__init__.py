@@ -22,7 +22,7 @@ from sparsam.state import State
 __all__ = ["ENGINES", "Cell", "Engine", "Plan", "Ran", "convert", "cuda", "names", "native", "ops", "plan", "reference"]
 __all__ += ["register", "run", "run_memory", "why_not", "why_touched"]
 
-MANY_WORDS = 16_384  # from here on "auto" says so when it has to take the dense reference
+MANY_WORDS = 16_384  # with more words than this, "auto" warns when it has to take the dense reference
 
 _warned: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 

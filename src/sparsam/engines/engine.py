@@ -45,8 +45,8 @@ class Engine(ABC):
     fuses: ClassVar[tuple[str, ...]] = ()  # the cells that it runs inside its own loop
 
     @abstractmethod
-    def why_not(self, memory: Memory, like: Tensor, asked: bool) -> str | None:
-        """Why it cannot run this memory where `like` is; None when it can. `asked`: by name, not by "auto"."""
+    def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
+        """Why it cannot run this memory where `like` is; None when it can. `by_name`: the user named it; not "auto"."""
 
     def holds(self, dtype: torch.dtype) -> torch.dtype:
         """The type of the states of a model whose parameters are of type `dtype`."""

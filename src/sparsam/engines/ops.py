@@ -92,7 +92,7 @@ def sequence(*arguments: Any) -> tuple[Tensor, ...]:
     out = call.forward(inputs_of(tuple(floats)), record)
     _, origins = names.named_memory(memory)
     after = names.memory_name(call.after, origins, None)
-    tape = names.TABLE.name(call, 1, 0.0) if record else torch.zeros(1, 2, dtype=torch.float64)
+    tape = names.TABLE.name(call, 1, 0.0) if record else torch.zeros(1, 2, dtype=torch.float64, device="cpu")
     return out.joint, none_or(out.hidden, x), none_or(out.cell, x), out.read, out.read_weights, after, call.rows, tape  # type: ignore[return-value]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -18,8 +20,9 @@ from sparsam.engines.cuda.weights import Packed
 
 PRODUCT = 8192  # numbers of a matrix multiplied together
 SEARCH, WARPS = 128, 8  # rows of the memory looked at together; warps of a program
-SEARCH_LINKED, LINKED = 64, 4  # the same with links; rows of P changed together, per warp. More do not fit the
-# registers, and the code not its cache.
+SEARCH_LINKED = 64  # the same with links
+SPLIT, SPLIT_CODED = 128, 256  # rows that a split search looks at together; of codes
+GROUP, STAGES = 16, 4  # rows of which it keeps the best score; blocks on their way
 
 _compiled: dict[Any, Any] = {}
 
@@ -41,7 +44,8 @@ def bound(
 
     Triton finds the compiled kernel again at every launch by looking at all arguments, which takes longer than a step
     of a sequence. Here whole numbers are not compiled for and every tensor begins at a multiple of 16 bytes, so the
-    constants decide, with the `types` of those tensors that are not always of one.
+    constants decide, with the `types` of those tensors that are not always of one. Tensors are handed over as their
+    addresses: for a tensor the launcher asks the driver about it, and a kernel here has up to sixty.
     """
     if interpreted():
         return lambda *more: kernel[grid](*arguments, *more, **constants, num_warps=warps)
@@ -49,13 +53,25 @@ def bound(
     key = (kernel.__name__, values, warps, types, torch.cuda.current_device())
     found = _compiled.get(key)
     if found is not None:
-        run = found[(*grid, 1, 1)[:3]]
-        return lambda *more: run(*arguments, *more, *values)
+        run, stream = found[(*grid, 1, 1)[:3]], torch.cuda.current_stream().cuda_stream
+        places = [value.data_ptr() if isinstance(value, Tensor) else value for value in arguments]
+
+        def launch(*more: Any, kept: Any = arguments) -> None:  # the tensors stay for as long as they may be launched
+            run(*places, *more, *values, stream=stream)
+
+        return launch
 
     def first(*more: Any) -> None:
         _compiled[key] = kernel[grid](*arguments, *more, **constants, num_warps=warps)
 
     return first
+
+
+def on_device_of(x: Tensor) -> AbstractContextManager[object]:
+    """Launches go to the device of `x`, whichever is the current one."""
+    if not x.is_cuda or x.device.index == torch.cuda.current_device():
+        return nullcontext()
+    return torch.cuda.device(x.device)
 
 
 def no_tensor(like: Tensor) -> Tensor:
@@ -71,9 +87,10 @@ def _no_tensor(device: torch.device) -> Tensor:
 @lru_cache(maxsize=256)
 def _constants(name: str, size: Layout, **more: Any) -> dict[str, Any]:
     """The constants of kernel `name`, in the order of its arguments."""
-    from sparsam.engines.cuda.kernels import backward, cells, forward, search
+    from sparsam.engines.cuda.kernels import backward, cells, codes, forward, search
 
     kernel = {
+        "encode": codes.encode,
         "forward": forward.forward,
         "backward": backward.backward,
         "search": search.search,
@@ -93,15 +110,16 @@ def forward_launch(
     links: SparseLinks | None,
     ends: Tensor,
     ends_of_state: tuple[Tensor, ...] | None = None,
-    part: str = "all",
     partial: Tensor | None = None,
+    codes: Tensor | None = None,
     scratch: tuple[Tensor, ...] | None = None,
     warps: int | None = None,
 ) -> Callable[[int, int], None]:
     """What runs the steps from one to another. Without matrices there is no controller.
 
     `ends_of_state`: the state's five tensors before the first step and after the last, which the kernel then reads and
-    writes. `part` of a step: "all", "write" or "read"; a "read" may find the keys of its search in `partial`.
+    writes. Where the keys of a split search come in `partial`, what is returned runs one turn: the read of the step
+    before and the write of this one, called with the step and the number of steps.
     """
     from sparsam.engines.cuda.kernels.forward import forward as kernel
 
@@ -112,12 +130,13 @@ def forward_launch(
         *tape.tensors(),
         *((none,) * 4 if matrices is None else matrices[2:]),
         memory.words,
+        none if codes is None else codes,
         memory.last_access,
         memory.counters,
         memory.queue_rows,
         memory.queue_stamps,
         *((none,) * 6 if links is None else links.tensors()),
-        *(new_scratch(size, batch, rows, none) if scratch is None else scratch),
+        *(new_scratch(size, batch, none) if scratch is None else scratch),
         none if partial is None else partial,
         *((none,) * 10 if ends_of_state is None else ends_of_state),
         ends,
@@ -133,11 +152,10 @@ def forward_launch(
         SIMILARITY=sizes.similarity,
         PRODUCT=PRODUCT,
         SEARCH=SEARCH_LINKED if size.KL else SEARCH,
-        LINKED=LINKED * warps,
-        WRITE=part != "read",
-        READ=part != "write",
         SPLITS=0 if partial is None else partial.shape[1],
         ENDS=ends_of_state is not None,
+        CODED=codes is not None,
+        SHIFTED=partial is not None,
     )
     types: tuple[torch.dtype, ...] = () if matrices is None else (matrices.recurrent.dtype,)
     if ends_of_state is not None:
@@ -145,30 +163,56 @@ def forward_launch(
     return bound(kernel, (batch,), arguments, constants, warps, types)
 
 
-def new_scratch(size: Layout, batch: int, rows: int, like: Tensor) -> tuple[Tensor, ...]:
+def new_scratch(size: Layout, batch: int, like: Tensor) -> tuple[Tensor, ...]:
     """Room that the links need during a step."""
     if not size.KL:
-        return (like,) * 4
-    counts: dict[str, Any] = {"dtype": torch.int32, "device": like.device}
-    candidates = torch.empty(batch, size.RP, size.CP, **counts)
-    return (
-        torch.empty(batch, rows, **counts),
-        torch.empty(batch, size.CHANGED, **counts),
-        candidates,
-        torch.empty(candidates.shape, dtype=torch.float32, device=like.device),
-    )
+        return like, like
+    shape = (batch, size.RP, size.CP)
+    candidates = torch.empty(shape, dtype=torch.int32, device=like.device)
+    return candidates, torch.empty(shape, dtype=torch.float32, device=like.device)
 
 
 def search_launch(
-    sizes: Any, size: Layout, tape: Tape, memory: CudaMemory, ends: Tensor, partial: Tensor, block: int, warps: int
+    sizes: Any,
+    size: Layout,
+    tape: Tape,
+    memory: CudaMemory,
+    ends: Tensor,
+    partial: Tensor,
+    codes: Tensor | None,
+    warps: int,
 ) -> Callable[[int], None]:
     """What searches at a step, split over programs as `partial` (B, SPLITS, RP, KP) has room for."""
     from sparsam.engines.cuda.kernels.search import search as kernel
 
     batch, parts = partial.shape[:2]
-    arguments = (tape.interface, memory.words, memory.counters, ends, partial, batch, memory.words.shape[1])
-    constants = _constants("search", size, BLOCK=block, SIMILARITY=sizes.similarity, SPLITS=parts)
-    return bound(kernel, (batch, parts), arguments, constants, warps)
+    rows, none = memory.words.shape[1], no_tensor(tape.joint)
+    block = SPLIT if codes is None else SPLIT_CODED
+    groups = math.ceil(math.ceil(rows / parts) / block) * (block // GROUP)
+    maxima = torch.empty(batch, parts, size.RP, groups, dtype=torch.float32, device=none.device)
+    given = (tape.interface, memory.words, none if codes is None else codes, memory.counters, ends, maxima, partial)
+    constants = _constants(
+        "search",
+        size,
+        BLOCK=block,
+        GROUP=GROUP,
+        STAGES=0 if interpreted() else STAGES,
+        SIMILARITY=sizes.similarity,
+        SPLITS=parts,
+        CODED=codes is not None,
+    )
+    return bound(kernel, (batch, parts), (*given, batch, rows, groups), constants, warps)
+
+
+def encoded(size: Layout, words: Tensor) -> Tensor:
+    """Codes (B, M, WP) of words (B, M, W)."""
+    from sparsam.engines.cuda.kernels.codes import encode as kernel
+
+    batch, rows, _ = words.shape
+    codes = torch.empty(batch, rows, size.WP, dtype=torch.int8, device=words.device)
+    grid = (math.ceil(batch * rows / SPLIT),)
+    bound(kernel, grid, (words, codes), _constants("encode", size, BLOCK=SPLIT), 4)(batch * rows)
+    return codes
 
 
 def cells_launch(size: Layout, tape: Tape, handed: tuple[Tensor, ...], ends: Tensor) -> Callable[[int], None]:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from sparsam.engines.cuda import steps as by_steps
-from sparsam.engines.cuda.launch import backward_launch, forward_launch, no_tensor
+from sparsam.engines.cuda.launch import backward_launch, forward_launch, no_tensor, on_device_of
 from sparsam.engines.cuda.layout import CELLS, Layout, layout_of
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory, working_copy
@@ -80,6 +80,19 @@ def forward(
     """
     if cell not in CELLS:
         raise ValueError(f"cell: expected one of {', '.join(CELLS)}, got {cell!r}")
+    with on_device_of(x):
+        return _forward(sizes, cell, x, weights, before, lengths, stepwise)
+
+
+def _forward(
+    sizes: Any,
+    cell: str,
+    x: Tensor,
+    weights: Weights | None,
+    before: Before,
+    lengths: Tensor | None,
+    stepwise: bool | None,
+) -> tuple[Tensor, Before, Run]:
     size = layout_of(sizes, cell, 0 if weights is None else weights.hidden.shape[1])
     steps, batch, _ = x.shape
     x = x.detach()
@@ -94,6 +107,7 @@ def forward(
         input_sums(x, weights, size, tape.gates)
     memory = working_copy(before.memory, sizes, steps)
     links = None if before.links is None else before.links.working_copy(memory.words.shape[1])
+    chosen = stepwise
     if stepwise is None:
         stepwise = by_steps.pays(size, batch, before.memory)
     given = [no_tensor(x) if value is None else aligned_tensor(value.detach()) for value in before[:5]]
@@ -114,7 +128,8 @@ def forward(
         links,
     )
     rows = (before.memory.words.shape[1], memory.words.shape[1])
-    run = Run(sizes, size, x, weights, matrices, tape, ends, rows, stepwise, lengths is not None)
+    by_one = by_steps.pays_backward(batch) if chosen is None else chosen
+    run = Run(sizes, size, x, weights, matrices, tape, ends, rows, by_one, lengths is not None)
     return tape.joint[1:].to(x.dtype), after, run
 
 
@@ -134,11 +149,15 @@ def backward(
     d_words: Tensor | None = None,
 ) -> Gradients:
     """Gradients for those of [h, r] at every step and of the state after the last, None for zero."""
+    with on_device_of(run.x):
+        return _backward(run, d_joint, (d_hidden, d_cell, d_read, d_read_weights), d_words)
+
+
+def _backward(run: Run, d_joint: Tensor | None, given: tuple[Tensor | None, ...], d_words: Tensor | None) -> Gradients:
     size, tape = run.size, run.tape
     batch = run.x.shape[1]
     numbers: dict[str, Any] = {"dtype": torch.float32, "device": run.x.device}
     shapes = ((batch, size.H), (batch, size.H), (batch, size.R, size.W), (batch, size.R, size.K))
-    given = (d_hidden, d_cell, d_read, d_read_weights)
     finals = [
         torch.zeros(shape, **numbers) if value is None else aligned_tensor(value.to(torch.float32))
         for value, shape in zip(given, shapes)

@@ -11,9 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sparsam import indexes
 from sparsam.engines.cuda.launch import (
     backward_launch,
     cells_launch,
+    encoded,
     forward_launch,
     new_scratch,
     no_tensor,
@@ -29,7 +31,7 @@ MANY_ELEMENTS = 264  # two per multiprocessor of an H200
 LONG_SEARCH = 4096  # rows there
 PROGRAMS = 528  # of a split search
 LEAST_PART, MOST_PARTS = 512, 128  # rows of a part of a search; parts
-SEARCH, SEARCH_WARPS = 128, 8
+SEARCH_WARPS = 8
 WARPS = 4
 
 
@@ -38,10 +40,23 @@ def pays(size: Layout, batch: int, memory: CudaMemory) -> bool:
     return batch > MANY_ELEMENTS or memory.words.shape[1] > LONG_SEARCH
 
 
+def pays_backward(batch: int) -> bool:
+    """The same for the backward pass, which searches for nothing."""
+    return batch > MANY_ELEMENTS
+
+
 def parts_of_search(batch: int, rows: int) -> int:
     """Programs that search for one element, a power of two; 0 when one is enough."""
     parts = min(PROGRAMS // batch, rows // LEAST_PART, MOST_PARTS)
     return 0 if parts < 2 else power_of_two(parts + 1) // 2
+
+
+def sketched(sizes: Any, rows: int) -> bool:
+    """Whether a split search over so many rows looks at codes first."""
+    index = sizes.index
+    if indexes.is_exact(index) or sizes.similarity != "cosine":
+        return False
+    return rows > (index.exact_until if isinstance(index, indexes.Auto) else index.checks)
 
 
 def forward(
@@ -59,11 +74,11 @@ def forward(
     """All steps; returns the state's hidden, cell, read, read_rows and read_weights after the last."""
     steps, batch = tape.unused.shape[:2]
     rows = memory.words.shape[1]
+    parts = parts_of_search(batch, rows) if parts is None else parts
+    if parts:
+        return _with_split_search(sizes, size, tape, matrices, given, memory, links, ends, parts)
     units, none = size.H, no_tensor(tape.joint)
     _begin(size, tape, given)
-    parts = parts_of_search(batch, rows) if parts is None else parts
-    partial = torch.empty(batch, parts, size.RP, size.KP, dtype=torch.int64, device=none.device) if parts else None
-    scratch = new_scratch(size, batch, rows, none)
     if matrices is not None:
         matrices = Packed(*(matrix.to(torch.float32) for matrix in matrices))
         if size.CELL == "gru":
@@ -74,26 +89,42 @@ def forward(
             value.unbind(0) for value in (tape.joint[1:, :, :units], tape.joint, tape.gates, tape.interface)
         )
         run_cells = cells_launch(size, tape, (), ends)
-    shared = (sizes, size, tape, None, memory, links, ends)
-    more: dict[str, Any] = {"scratch": scratch, "warps": WARPS}
-    if partial is None:
-        run_step = forward_launch(*shared, **more)
-    else:
-        write = forward_launch(*shared, part="write", **more)
-        search = search_launch(sizes, size, tape, memory, ends, partial, SEARCH, SEARCH_WARPS)
-        read = forward_launch(*shared, part="read", partial=partial, **more)
+    scratch = new_scratch(size, batch, none)
+    run_step = forward_launch(sizes, size, tape, None, memory, links, ends, scratch=scratch, warps=WARPS)
     for t in range(steps):
         if matrices is not None:
             sums[t].addmm_(joint[t], recurrent)
             run_cells(t)
             torch.addmm(matrices.asking_bias, hidden[t], asking, out=asked[t])
-        if partial is None:
-            run_step(t, t + 1)
-        else:
-            write(t, t + 1)
-            search(t)
-            read(t, t + 1)
+        run_step(t, t + 1)
     return [new.to(old.dtype) for new, old in zip(_end(size, tape, ends, padded), given)]
+
+
+def _with_split_search(
+    sizes: Any,
+    size: Layout,
+    tape: Tape,
+    matrices: Packed | None,
+    given: list[Tensor],
+    memory: CudaMemory,
+    links: SparseLinks | None,
+    ends: Tensor,
+    parts: int,
+) -> list[Tensor]:
+    """Two launches a step: all that one program does for an element, and the search, which many share."""
+    steps, batch = tape.unused.shape[:2]
+    rows = memory.words.shape[1]
+    codes = encoded(size, memory.words) if sketched(sizes, rows) else None
+    partial = torch.empty(batch, parts, size.RP, size.KP, dtype=torch.int64, device=tape.joint.device)
+    final = [torch.empty_like(value) for value in given]
+    shared = (sizes, size, tape, matrices, memory, links, ends)
+    turn = forward_launch(*shared, ends_of_state=(*given, *final), partial=partial, codes=codes)
+    search = search_launch(sizes, size, tape, memory, ends, partial, codes, SEARCH_WARPS)
+    turn(0, steps)
+    for t in range(steps):
+        search(t)
+        turn(t + 1, steps)
+    return final
 
 
 def _begin(size: Layout, tape: Tape, given: list[Tensor]) -> None:

@@ -52,7 +52,7 @@ class NativeEngine(Engine):
     compiles = True
     fuses = ("lstm", "gru")
 
-    def why_not(self, memory: Memory, like: Tensor, asked: bool) -> str | None:
+    def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
         if _native is None:
             return f"the extension sparsam._native is not there ({missing})"
         if not isinstance(getattr(memory, "sizes", None), SparseSizes):

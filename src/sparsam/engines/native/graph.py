@@ -19,7 +19,7 @@ def stand_in(like: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 def sparse_rows(at: Tensor, words: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A sparse tensor of whole words: `at` (dimensions, n) names them, `words` is (n, W)."""
-    return torch.sparse_coo_tensor(at, words, shape, check_invariants=False)
+    return torch.sparse_coo_tensor(at, words, shape, check_invariants=False, device="cpu")
 
 
 def parts(gradient: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
@@ -90,7 +90,7 @@ class Cast(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, graph: Tensor, dtype: torch.dtype) -> Tensor:
         ctx.dtype = graph.dtype
-        return stand_in(torch.empty((), dtype=dtype), tuple(graph.shape))
+        return stand_in(torch.empty((), dtype=dtype, device="cpu"), tuple(graph.shape))
 
     @staticmethod
     @once_differentiable

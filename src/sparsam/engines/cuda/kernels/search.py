@@ -3,7 +3,8 @@
 import triton
 import triton.language as tl
 
-from sparsam.engines.cuda.kernels.ordering import NOTHING, largest, sort_key
+from sparsam.engines.cuda.kernels.codes import code_of
+from sparsam.engines.cuda.kernels.ordering import NOTHING, key_row, largest, largest_of_two, sort_key
 
 EPSILON = tl.constexpr(1e-6)  # as in `sparsam.engines.reference.addressing`
 
@@ -74,15 +75,75 @@ def merged(partial, SPLITS: tl.constexpr, K: tl.constexpr, RP: tl.constexpr, KP:
     return largest(tl.reshape(keys, [RP, SPLITS * KP]), K, KP)
 
 
-@triton.jit(do_not_specialize=["t", "B", "M"])
+@triton.jit
+def _score_groups(
+    words,
+    codes,
+    query,
+    turned,
+    maxima,
+    begin,
+    end,
+    i,
+    G,
+    W: tl.constexpr,
+    BLOCK: tl.constexpr,
+    GROUP: tl.constexpr,
+    SIMILARITY: tl.constexpr,
+    CODED: tl.constexpr,
+):
+    """The best score of every group of rows in block i, or with codes about that, to `maxima` (RP, G)."""
+    NG: tl.constexpr = BLOCK // GROUP
+    RP: tl.constexpr = query.shape[0]
+    WP: tl.constexpr = query.shape[1]
+    row = begin + i * BLOCK + tl.arange(0, BLOCK)
+    there = row < end
+    column = tl.arange(0, WP)
+    group = i * NG + tl.arange(0, NG)
+    if CODED:
+        QP: tl.constexpr = turned.shape[1]
+        head = tl.arange(0, QP)
+        code = tl.load(codes + row[:, None] * WP + column[None, :], mask=there[:, None], other=0)
+        score = tl.where(there[:, None], tl.dot(code, turned, out_dtype=tl.int32), -(2**30))
+        top = tl.max(tl.reshape(score, [NG, GROUP, QP]), 1).to(tl.float32)
+        tl.store(maxima + head[None, :] * G + group[:, None], top, mask=(head < RP)[None, :] & (group >= 0)[:, None])
+    else:
+        head = tl.arange(0, RP)
+        tile = _words(words, row, end, W, WP)
+        dot = tl.sum(query[:, None, :] * tile[None, :, :], 2)
+        query_norm = tl.sqrt(tl.sum(query * query, 1))
+        score = similarity(dot, query_norm[:, None], tl.sqrt(tl.sum(tile * tile, 1))[None, :], SIMILARITY)
+        top = tl.max(tl.reshape(tl.where(there[None, :], score, float("-inf")), [RP, NG, GROUP]), 2)
+        tl.store(maxima + head[:, None] * G + group[None, :], top)
+
+
+@triton.jit
+def _best_groups(maxima, groups, G, RP: tl.constexpr, K: tl.constexpr, KP: tl.constexpr, CHUNK: tl.constexpr):
+    """Keys (RP, KP) of the K groups of rows whose best scores, maxima (RP, G), are largest."""
+    head = tl.arange(0, RP)[:, None]
+    best = tl.full([RP, KP], NOTHING, tl.int64)
+    first = 0
+    while first < groups:
+        group = first + tl.arange(0, CHUNK)[None, :]
+        there = (group < groups) & (head >= 0)
+        top = tl.load(maxima + head * G + group, mask=there, other=0.0)
+        best = largest_of_two(best, tl.where(there, sort_key(top, group), NOTHING), K, KP)
+        first += CHUNK
+    return best
+
+
+@triton.jit(do_not_specialize=["t", "B", "M", "G"])
 def search(
     interface,
     words,
+    codes,  # (B, M, WP) where CODED
     counters,
     lengths,
+    maxima,  # (B, SPLITS, RP, G) scratch
     partial,
     B,
     M,
+    G,
     t,
     F: tl.constexpr,
     R: tl.constexpr,
@@ -92,21 +153,60 @@ def search(
     KP: tl.constexpr,
     WP: tl.constexpr,
     BLOCK: tl.constexpr,
+    GROUP: tl.constexpr,
+    STAGES: tl.constexpr,  # 0 for a loop that Triton's interpreter can run
     SIMILARITY: tl.constexpr,
     SPLITS: tl.constexpr,
+    CODED: tl.constexpr,
 ):
-    """One step's search, each of SPLITS programs over its part of the rows of one element."""
+    """One step's search, each of SPLITS programs over its part of the rows of one element: keys (RP, KP) to `partial`.
+
+    First the best score of every group of rows. The K best rows are in the K groups of the best such scores, ties to
+    the lowest row included, and only these are looked at row by row. With codes the first look is at them: what is
+    found is scored exactly, and may not be the K best.
+    """
+    NG: tl.constexpr = BLOCK // GROUP
+    QP: tl.constexpr = RP if RP > 16 else 16  # a product of matrices takes no fewer columns
     b = tl.program_id(0).to(tl.int64)
     split = tl.program_id(1)
     if t < tl.load(lengths + b):
         head = tl.arange(0, RP)
         column = tl.arange(0, WP)
-        is_word = (head < R)[:, None] & (column < W)[None, :]
-        query = tl.load(interface + (t * B + b) * F + head[:, None] * W + column[None, :], mask=is_word, other=0.0)
+        is_column = (column < W)[None, :]
+        asked = interface + (t * B + b) * F
+        query = tl.load(asked + head[:, None] * W + column[None, :], mask=(head < R)[:, None] & is_column, other=0.0)
+        query_norm = tl.sqrt(tl.sum(query * query, 1))[:, None]
+        words += b * M * W
+        maxima += (b * SPLITS + split) * RP * G
         count = tl.minimum(tl.load(counters + b * 8 + 1) + K, M)
         part = tl.cdiv(tl.cdiv(count, SPLITS), BLOCK) * BLOCK
         begin = split * part
         end = tl.minimum(begin + part, count)
-        key = most_similar(query, words + b * M * W, begin, end, W, K, KP, WP, BLOCK, SIMILARITY)
-        place = ((b * SPLITS + split) * RP + head[:, None]) * KP + tl.arange(0, KP)[None, :]
-        tl.store(partial + place, key)
+        blocks = tl.cdiv(tl.maximum(end - begin, 0), BLOCK)
+        turned = query
+        if CODED:
+            codes += b * M * WP
+            any_head = tl.arange(0, QP)
+            turned = asked + any_head[:, None] * W + column[None, :]
+            turned = tl.load(turned, mask=(any_head < R)[:, None] & is_column, other=0.0)
+            turned = tl.trans(code_of(turned))  # (WP, QP)
+        if STAGES > 0:
+            for i in tl.range(0, blocks, num_stages=STAGES):
+                _score_groups(words, codes, query, turned, maxima, begin, end, i, G, W, BLOCK, GROUP, SIMILARITY, CODED)
+        else:
+            i = 0
+            while i < blocks:
+                _score_groups(words, codes, query, turned, maxima, begin, end, i, G, W, BLOCK, GROUP, SIMILARITY, CODED)
+                i += 1
+        tl.debug_barrier()
+        group = _best_groups(maxima, blocks * NG, G, RP, K, KP, 512)
+        row = begin + key_row(group)[:, :, None] * GROUP + tl.arange(0, GROUP)[None, None, :]
+        row = tl.reshape(tl.where((group != NOTHING)[:, :, None], row, M), [RP, KP * GROUP])
+        there = row < end
+        mask = there[:, :, None] & (column < W)[None, None, :]
+        tile = tl.load(words + row[:, :, None] * W + column[None, None, :], mask=mask, other=0.0)
+        dot = tl.sum(query[:, None, :] * tile, 2)
+        score = similarity(dot, query_norm, tl.sqrt(tl.sum(tile * tile, 2)), SIMILARITY)
+        key = largest(tl.where(there, sort_key(score, row), NOTHING), K, KP)
+        at = ((b * SPLITS + split) * RP + head[:, None]) * KP + tl.arange(0, KP)[None, :]
+        tl.store(partial + at, key)
