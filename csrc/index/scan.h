@@ -298,7 +298,7 @@ class Scan final : public CandidateIndex {
     bounds_[at(block)] = {most > 0.0f ? 1.0f / most : 0.0f, least > 0.0f ? 1.0f / least : 0.0f, bias};
   }
 
-  // Offers the words of every so many blocks to the heads.
+  // Offers the words of one block in `every` to the heads.
   void scan(Head* asked, int heads, Scratch& scratch, int32_t every, const uint64_t* hidden) const {
     const SumBlock sum = sum_block();
     const int32_t blocks = static_cast<int32_t>(bounds_.size());
