@@ -14,7 +14,7 @@ from sparsam.engines.cuda.kernels.ordering import LAST
 from sparsam.engines.cuda.launch import interpreted
 from sparsam.engines.cuda.layout import layout_of
 from sparsam.engines.cuda.memory import fresh_memory
-from sparsam.engines.cuda.tape import new_tape
+from sparsam.engines.cuda.tape import Tape
 from sparsam.memories.description import SparseSizes
 
 DEVICE = "cpu" if interpreted() else "cuda"
@@ -25,7 +25,7 @@ def searched(sizes: SparseSizes, words, query, parts: int, coded: bool):
     batch = words.shape[0]
     size = layout_of(sizes, "none", 0)
     memory = fresh_memory(sizes, batch, words.to(DEVICE), words.to(DEVICE))
-    tape = new_tape(size, 1, batch, memory.words)
+    tape = Tape(size, 1, batch, memory.words)
     tape.interface[0, :, : size.R * size.W] = query.flatten(1).to(DEVICE)
     ends = torch.ones(batch, dtype=torch.int32, device=DEVICE)
     partial = torch.empty(batch, parts, size.RP, size.KP, dtype=torch.int64, device=DEVICE)

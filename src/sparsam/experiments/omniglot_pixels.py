@@ -1,9 +1,9 @@
 """SAM paper, figure on Omniglot, from pixels: a small convolutional encoder before every model.
 
 The encoder is trained first, by itself and on training characters only (`omniglot_encoder`), once for each seed; all
-models of that seed begin with it. Then a model learns what to do with its features, by a curriculum from 8 to 96
-characters, and for the last fifth of the run the encoder learns with it, at a tenth of the rate. All models have the same
-data, augmentation, encoder, rates and time.
+models of that seed begin with it. Then a model learns what to do with its features, by a curriculum from 8 to 128
+characters, and for the last fifth of the run the encoder learns with it, at a tenth of the rate. All models have
+the same data, augmentation, encoder, rates and time.
 
 What differs from the paper: the encoder and its training beforehand, the last image beside its label, label vectors in
 place of one-hot labels (`sparsam.tasks.labelled_images`), first weights of SAM, SDNC and DAM that write into unused
@@ -40,10 +40,10 @@ TASK = TaskConfig(
     # One size for each level: the dense models' GPU graphs are made for each size anew.
     training={"pool": 1.0, "pool_below": 64, "min_share": 1.0, "variety": 0.1},
 )
-_SIZES: dict[str, Any] = {"hidden_size": 256, "word_size": 64, "num_heads": 4}
+_SIZES: dict[str, Any] = {"hidden_size": 256, "word_size": 64, "num_heads": 2}
 MODELS = {
-    "sam": ModelConfig("sam", memory_size=4096, **_SIZES),
-    "sdnc": ModelConfig("sdnc", memory_size=4096, **_SIZES),
+    "sam": ModelConfig("sam", memory_size=4096, k=8, **_SIZES),
+    "sdnc": ModelConfig("sdnc", memory_size=4096, k=8, **_SIZES),
     "dam": ModelConfig("dam", memory_size=128, **_SIZES),
     "ntm": ModelConfig("ntm", memory_size=128, **_SIZES),
     "lstm": ModelConfig("lstm", hidden_size=400),
@@ -51,7 +51,7 @@ MODELS = {
 START = {
     model: StartConfig(write=1.0, reuse=-2.0, sharpness=2.0, words=2.0, tied=True) for model in ("sam", "sdnc", "dam")
 }
-TEST_MEMORY = 32_768  # words of the sparse models when tested: 500 characters write 20,000
+TEST_MEMORY = 16_384  # words of the sparse models when tested: 500 characters write 10,000
 # Rounds of the encoder's training, minibatches and first rate of each, and characters in a minibatch.
 ROUNDS, CHARACTERS = ((2200, 3e-3), (3800, 2e-3)), 400
 
@@ -60,7 +60,7 @@ def omniglot_pixels(
     seeds: int = 3,
     budget: float | None = 200.0,
     models: Sequence[str] = tuple(MODELS),
-    max_level: int = 96,
+    max_level: int = 128,
     steps: int = 1_000_000,
 ) -> Experiment:
     """`budget` seconds of training for each run, the same for all models."""

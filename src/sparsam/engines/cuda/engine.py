@@ -110,11 +110,12 @@ class CudaEngine(Engine):
         rest: tuple[Any, ...] = (state.read, state.read_weights, state.memory.words, None)
         out = boundary.run(call, Inputs._make((x, *weights, *carried, *rest)))
         assert call.after is not None and out.memory is not None
+        memory = call.after.memory
         fields: dict[str, Any] = {
             "read": out.read,
             "read_rows": call.after.read_rows,
             "read_weights": out.read_weights,
-            "memory": dataclasses.replace(call.after.memory, words=out.memory),
+            "memory": memory if out.memory is memory.words else dataclasses.replace(memory, words=out.memory),
         }
         if out.hidden is not None:
             fields["hidden"] = out.hidden

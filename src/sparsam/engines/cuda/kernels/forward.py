@@ -3,7 +3,8 @@
 What the backward pass needs goes to the tape: gates, cells, [h, r], interface, rows and weights, the words that were
 read. These are a constant number of bytes per step, and the memory itself need not be taken back.
 
-CELL "none" leaves the controller out: `interface` then holds what is asked of the memory, before its activation. The
+CELL "none" leaves the controller out: `interface` then holds what is asked of the memory, before its activation. With
+CELL "outside" somebody else has run it (`kernels.controllers`), and a step begins with the interface. The
 search can be done elsewhere (SPLITS), between two launches of one turn each (SHIFTED): `sparsam.engines.cuda.steps`.
 """
 
@@ -107,6 +108,7 @@ def forward(
     SHIFTED: tl.constexpr,  # one turn of the loop below, not all from `begin` to `end`
 ):
     RK: tl.constexpr = RP * KP
+    FUSED: tl.constexpr = CELL == "lstm" or CELL == "gru"
     WORDS: tl.constexpr = R * W
     b = tl.program_id(0).to(tl.int64)
     length = tl.minimum(tl.load(lengths + b), end)
@@ -231,7 +233,7 @@ def forward(
             )
 
             # 1: controller and interface
-            if CELL != "none":
+            if FUSED:
                 at = gates + tb * (4 * H)
                 told: tl.constexpr = 4 * H if CELL == "lstm" else 3 * H  # sums in which x has a part
                 value = tl.load(at + every_sum, mask=every_sum < told, other=0.0)
@@ -242,7 +244,8 @@ def forward(
                 next_hidden = joint + after * J
                 cell_forward(at, cells + tb * H, cells + after * H, joint + tb * J, next_hidden, unit, H, CELL)
                 tl.debug_barrier()
-                value = vector_times_matrix(next_hidden, asking, FS, H, F, FP, PRODUCT)
+            if CELL != "none":
+                value = vector_times_matrix(joint + after * J, asking, FS, H, F, FP, PRODUCT)
                 value += tl.load(asking_bias + asked, mask=asked < F, other=0.0)
             else:
                 value = tl.load(ask + asked, mask=asked < F, other=0.0)

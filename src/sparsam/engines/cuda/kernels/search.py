@@ -79,13 +79,14 @@ def merged(partial, SPLITS: tl.constexpr, K: tl.constexpr, RP: tl.constexpr, KP:
 def _score_groups(
     words,
     codes,
-    query,
-    turned,
+    turned,  # queries (WP, QP), or with codes their codes
+    query_norm,  # (QP)
     maxima,
     begin,
     end,
     i,
     G,
+    RP: tl.constexpr,
     W: tl.constexpr,
     BLOCK: tl.constexpr,
     GROUP: tl.constexpr,
@@ -94,40 +95,35 @@ def _score_groups(
 ):
     """The best score of every group of rows in block i, or with codes about that, to `maxima` (RP, G)."""
     NG: tl.constexpr = BLOCK // GROUP
-    RP: tl.constexpr = query.shape[0]
-    WP: tl.constexpr = query.shape[1]
+    WP: tl.constexpr = turned.shape[0]
+    QP: tl.constexpr = turned.shape[1]
     row = begin + i * BLOCK + tl.arange(0, BLOCK)
-    there = row < end
+    there = (row < end)[:, None]
     column = tl.arange(0, WP)
-    group = i * NG + tl.arange(0, NG)
     if CODED:
-        QP: tl.constexpr = turned.shape[1]
-        head = tl.arange(0, QP)
-        code = tl.load(codes + row[:, None] * WP + column[None, :], mask=there[:, None], other=0)
-        score = tl.where(there[:, None], tl.dot(code, turned, out_dtype=tl.int32), -(2**30))
-        top = tl.max(tl.reshape(score, [NG, GROUP, QP]), 1).to(tl.float32)
-        tl.store(maxima + head[None, :] * G + group[:, None], top, mask=(head < RP)[None, :] & (group >= 0)[:, None])
+        code = tl.load(codes + row[:, None] * WP + column[None, :], mask=there, other=0)
+        score = tl.dot(code, turned, out_dtype=tl.int32).to(tl.float32)
     else:
-        head = tl.arange(0, RP)
         tile = _words(words, row, end, W, WP)
-        dot = tl.sum(query[:, None, :] * tile[None, :, :], 2)
-        query_norm = tl.sqrt(tl.sum(query * query, 1))
-        score = similarity(dot, query_norm[:, None], tl.sqrt(tl.sum(tile * tile, 1))[None, :], SIMILARITY)
-        top = tl.max(tl.reshape(tl.where(there[None, :], score, float("-inf")), [RP, NG, GROUP]), 2)
-        tl.store(maxima + head[:, None] * G + group[None, :], top)
+        dot = tl.dot(tile, turned, input_precision="tf32x3")
+        score = similarity(dot, query_norm[None, :], tl.sqrt(tl.sum(tile * tile, 1))[:, None], SIMILARITY)
+    top = tl.max(tl.reshape(tl.where(there, score, float("-inf")), [NG, GROUP, QP]), 1)
+    head = tl.arange(0, QP)[None, :]
+    group = i * NG + tl.arange(0, NG)[:, None]
+    tl.store(maxima + head * G + group, top, mask=(head < RP) & (group >= 0))
 
 
 @triton.jit
-def _best_groups(maxima, groups, G, RP: tl.constexpr, K: tl.constexpr, KP: tl.constexpr, CHUNK: tl.constexpr):
-    """Keys (RP, KP) of the K groups of rows whose best scores, maxima (RP, G), are largest."""
+def _best_groups(maxima, groups, G, RP: tl.constexpr, C: tl.constexpr, CP: tl.constexpr, CHUNK: tl.constexpr):
+    """Keys (RP, CP) of the C groups of rows whose best scores, maxima (RP, G), are largest."""
     head = tl.arange(0, RP)[:, None]
-    best = tl.full([RP, KP], NOTHING, tl.int64)
+    best = tl.full([RP, CP], NOTHING, tl.int64)
     first = 0
     while first < groups:
         group = first + tl.arange(0, CHUNK)[None, :]
         there = (group < groups) & (head >= 0)
         top = tl.load(maxima + head * G + group, mask=there, other=0.0)
-        best = largest_of_two(best, tl.where(there, sort_key(top, group), NOTHING), K, KP)
+        best = largest_of_two(best, tl.where(there, sort_key(top, group), NOTHING), C, CP)
         first += CHUNK
     return best
 
@@ -158,15 +154,17 @@ def search(
     SIMILARITY: tl.constexpr,
     SPLITS: tl.constexpr,
     CODED: tl.constexpr,
+    C: tl.constexpr,  # groups of rows that are looked at row by row, and their power of two
+    CP: tl.constexpr,
 ):
     """One step's search, each of SPLITS programs over its part of the rows of one element: keys (RP, KP) to `partial`.
 
     First the best score of every group of rows. The K best rows are in the K groups of the best such scores, ties to
-    the lowest row included, and only these are looked at row by row. With codes the first look is at them: what is
-    found is scored exactly, and may not be the K best.
+    the lowest row included, and only these are looked at row by row (C = K); their scores are taken anew, without the
+    products' rounding. With codes the first look is at them: what is found is scored exactly, and need not be the best.
     """
     NG: tl.constexpr = BLOCK // GROUP
-    QP: tl.constexpr = RP if RP > 16 else 16  # a product of matrices takes no fewer columns
+    QP: tl.constexpr = RP if RP > 8 else 8  # a product of matrices takes no fewer columns
     b = tl.program_id(0).to(tl.int64)
     split = tl.program_id(1)
     if t < tl.load(lengths + b):
@@ -183,25 +181,31 @@ def search(
         begin = split * part
         end = tl.minimum(begin + part, count)
         blocks = tl.cdiv(tl.maximum(end - begin, 0), BLOCK)
-        turned = query
+        any_head = tl.arange(0, QP)
+        place = asked + any_head[:, None] * W + column[None, :]
+        every = tl.load(place, mask=(any_head < R)[:, None] & is_column, other=0.0)
+        norms = tl.sqrt(tl.sum(every * every, 1))
         if CODED:
             codes += b * M * WP
-            any_head = tl.arange(0, QP)
-            turned = asked + any_head[:, None] * W + column[None, :]
-            turned = tl.load(turned, mask=(any_head < R)[:, None] & is_column, other=0.0)
-            turned = tl.trans(code_of(turned))  # (WP, QP)
+            turned = tl.trans(code_of(every))
+        else:
+            turned = tl.trans(every)
         if STAGES > 0:
             for i in tl.range(0, blocks, num_stages=STAGES):
-                _score_groups(words, codes, query, turned, maxima, begin, end, i, G, W, BLOCK, GROUP, SIMILARITY, CODED)
+                _score_groups(
+                    words, codes, turned, norms, maxima, begin, end, i, G, RP, W, BLOCK, GROUP, SIMILARITY, CODED
+                )
         else:
             i = 0
             while i < blocks:
-                _score_groups(words, codes, query, turned, maxima, begin, end, i, G, W, BLOCK, GROUP, SIMILARITY, CODED)
+                _score_groups(
+                    words, codes, turned, norms, maxima, begin, end, i, G, RP, W, BLOCK, GROUP, SIMILARITY, CODED
+                )
                 i += 1
         tl.debug_barrier()
-        group = _best_groups(maxima, blocks * NG, G, RP, K, KP, 512)
+        group = _best_groups(maxima, blocks * NG, G, RP, C, CP, 512)
         row = begin + key_row(group)[:, :, None] * GROUP + tl.arange(0, GROUP)[None, None, :]
-        row = tl.reshape(tl.where((group != NOTHING)[:, :, None], row, M), [RP, KP * GROUP])
+        row = tl.reshape(tl.where((group != NOTHING)[:, :, None], row, M), [RP, CP * GROUP])
         there = row < end
         mask = there[:, :, None] & (column < W)[None, None, :]
         tile = tl.load(words + row[:, :, None] * W + column[None, None, :], mask=mask, other=0.0)
