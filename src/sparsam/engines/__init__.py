@@ -95,7 +95,7 @@ def warn_of_dense(model: Any, chosen: Plan) -> None:
     """Say once that "auto" went to the dense reference although the memory is large."""
     if model.engine != "auto" or chosen.engine.name != "reference" or model.memory is None or model in _warned:
         return
-    if model.memory.rows > MANY_WORDS and getattr(model.memory, "sizes", None) is not None:
+    if model.memory.rows > MANY_WORDS and model.memory.sizes is not None:
         _warned.add(model)
         warnings.warn(
             f"engine='auto' runs this {type(model).__name__} of {model.memory.rows:,} words in the dense reference, "
