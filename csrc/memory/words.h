@@ -219,10 +219,13 @@ class WordJournal {
       : steps_(steps),
         max_writes_(shape.max_writes()),
         width_(shape.width),
-        heads_(recycled_array<Head>(steps)),
-        rows_(recycled_array<int32_t>(steps * max_writes_)),
-        words_(recycled_array<T>(steps * max_writes_ * width_)),
-        norms_(recycled_array<T>(steps * max_writes_)) {}
+        block_(recycled_array<std::byte>(bytes())) {
+    const int64_t writes = steps * max_writes_;
+    words_ = reinterpret_cast<T*>(block_.get());
+    norms_ = words_ + writes * width_;
+    rows_ = reinterpret_cast<int32_t*>(norms_ + writes);
+    heads_ = reinterpret_cast<Head*>(rows_ + writes);
+  }
 
   size_t bytes() const { return steps_ * (sizeof(Head) + max_writes_ * (sizeof(int32_t) + sizeof(T) * (width_ + 1))); }
 
@@ -231,7 +234,7 @@ class WordJournal {
   void save(const Memory<T>& memory, int32_t row) {
     const int64_t at = (size_ - 1) * max_writes_ + heads_[size_ - 1].writes++;
     rows_[at] = row;
-    std::memcpy(words_.get() + at * width_, memory.word(row), sizeof(T) * width_);
+    std::memcpy(words_ + at * width_, memory.word(row), sizeof(T) * width_);
     norms_[at] = memory.norm(row);
   }
 
@@ -252,7 +255,7 @@ class WordJournal {
   };
   void swap_word(Memory<T>& memory, int64_t at) {
     T* word = memory.word(rows_[at]);
-    T* old = words_.get() + at * width_;
+    T* old = words_ + at * width_;
     for (int32_t j = 0; j < width_; ++j) std::swap(word[j], old[j]);
     std::swap(memory.norm(rows_[at]), norms_[at]);
     memory.note_swapped(rows_[at]);
@@ -260,10 +263,10 @@ class WordJournal {
 
   int64_t steps_, size_ = 0;
   int32_t max_writes_, width_;
-  Recycled<Head> heads_;
-  Recycled<int32_t> rows_;
-  Recycled<T> words_;
-  Recycled<T> norms_;
+  Recycled<std::byte> block_;  // of all that follow: a journal of one step costs one allocation
+  T *words_, *norms_;
+  int32_t* rows_;
+  Head* heads_;
 };
 
 }  // namespace sparsam
