@@ -1,6 +1,7 @@
 # Two commands for a newcomer: `make demo` and `make test`. Both set up .venv by themselves.
 PYTHON ?= python3
 FAULT_PROCESSES ?= 2
+SOAK_MINUTES ?= 5
 VENV   := .venv
 BIN    := $(VENV)/bin
 CSRC   := $(wildcard csrc/*/*) csrc/core.cmake CMakeLists.txt pyproject.toml constraints.txt
@@ -65,6 +66,10 @@ sanitize-python: setup
 # What training survives, at length (Linux; FAULT_PROCESSES=8 for eight cores): 500 kills and every other kind of fault.
 faults: setup
 	OMP_NUM_THREADS=1 $(BIN)/python tests/training/faults/scenarios.py all --processes $(FAULT_PROCESSES)
+
+# State machine, fuzzers and threads for SOAK_MINUTES, every round with cases of its own; memory has to stay flat (Linux).
+soak: setup
+	OMP_NUM_THREADS=1 $(BIN)/python tests/soak.py --minutes $(SOAK_MINUTES)
 
 bench: setup
 	$(BIN)/sparsam bench speed

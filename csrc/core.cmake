@@ -22,6 +22,9 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   if(SPARSAM_QUICK_BUILD)
     set_source_files_properties(${SPARSAM_CSRC}/step/sequence_baseline.cpp PROPERTIES COMPILE_OPTIONS "-O0")
     set_source_files_properties(${SPARSAM_CSRC}/step/sequence_avx2.cpp PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-O0")
+    # First, since the linker keeps the first copy of a function that several files have.
+    list(REMOVE_ITEM SPARSAM_CORE_SOURCES ${SPARSAM_CSRC}/step/sequence_avx512.cpp)
+    list(PREPEND SPARSAM_CORE_SOURCES ${SPARSAM_CSRC}/step/sequence_avx512.cpp)
   endif()
 endif()
 

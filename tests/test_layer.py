@@ -153,7 +153,7 @@ def test_gates_begin_open_unless_a_plain_start_is_asked_for():
     assert opened.interface.weight.equal(plain.interface.weight)
     opened.load_state_dict(plain.state_dict())  # the start is no part of what is saved
     torch.testing.assert_close(opened(inputs())[0], plain(inputs())[0])
-    with pytest.raises(ValueError, match="start: expected one of open, plain, got 'shut'"):
+    with pytest.raises(ValueError, match="start: expected one of 'open', 'plain', got 'shut'"):
         layer(start="shut")
 
 

@@ -224,6 +224,13 @@ void bind_version(nb::module_& m, const std::string& suffix) {
             return self.equals(words.data());
           },
           "words"_a.none());
+  using Batch = VersionBatch<T>;
+  nb::class_<Batch>(m, ("Versions" + suffix).c_str())
+      .def("__len__", [](const Batch& batch) { return batch.versions.size(); })
+      .def("__getitem__", [](const Batch& batch, int64_t b) {
+        if (b < 0 || b >= int64_t(batch.versions.size())) throw nb::index_error("b: expected a batch element");
+        return batch.versions[size_t(b)];
+      });
   nb::class_<V>(m, ("Version" + suffix).c_str())
       .def_static("fresh", &fresh<T>, "sizes"_a.none(), "initial"_a.none() = nb::none())
       .def_static("restored", &restored_from<T>, "sizes"_a.none(), "initial"_a.none(), "parts"_a.none())

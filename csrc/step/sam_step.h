@@ -64,7 +64,7 @@ struct StepTape {
   int32_t* read_rows;
   T* read_weights;
   T* scores;
-  int32_t* unused;  // null when nobody asks; likewise the next two without links
+  int32_t* unused;  // null when it is not wanted; likewise the next two without links
   int32_t* content_rows;
   T* content_weights;
   T* room;  // null with the ring
@@ -80,12 +80,12 @@ struct WholeRows {
 // Gradients with respect to a batch element's memory and links, while they are accumulated.
 template <class T>
 struct StateGradients {
-  StateGradients(int32_t rows, int32_t width) : memory(rows, width) {}
-  RowGradientBuffer<T> memory;
+  explicit StateGradients(RowGradientBuffer<T>& memory) : memory(memory) {}
+  RowGradientBuffer<T>& memory;
   std::unique_ptr<LinkGradients<T>> links;  // null when they are constants
 };
 
-// Room for one step, reused over a whole sequence.
+// Scratch arrays for one step, reused over a whole sequence.
 template <class T>
 class SamStep {
  public:
@@ -104,7 +104,7 @@ class SamStep {
         norms_(shape.heads),
         d_scores_(shape.k) {}
 
-  // So many threads may share a search; the others have nothing to do.
+  // `threads` threads may share a search, since they have nothing else to do.
   void share_search(int threads) { room_.threads = threads; }
 
   // Steps 2 to 6 of SAM. The interface comes in before its activation and leaves after it; `read` (R, W) comes out.

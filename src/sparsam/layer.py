@@ -108,8 +108,7 @@ class SparseMemory(Recurrent):
             raise ValueError("links: expected at least 1 with link_gradients or allocation='free', got 0")
         if conv != 0 or isinstance(conv, bool):
             checks.positive_int("conv", conv)
-        if start not in STARTS:
-            raise ValueError(f"start: expected one of {', '.join(STARTS)}, got {start!r}")
+        checks.one_of("start", start, STARTS)
         sizes = SparseSizes(
             memory_size,
             word_size,

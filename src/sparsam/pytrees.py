@@ -84,7 +84,9 @@ def copied(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.view_as(value) if value.requires_grad else value.data
     if isinstance(value, NativeMemory):
-        held = (None, None, None) if value._by_name else (value._versions, value._origins, value._graph)
+        held: tuple[Any, Any, Any] = (
+            (None, None, None) if value._by_name else (value._versions, value._origins, value._graph)
+        )
         return NativeMemory(value.kind, *held, copied(value.named()))
     return value.map(copied) if isinstance(value, TensorStore) else value
 

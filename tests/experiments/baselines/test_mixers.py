@@ -11,7 +11,7 @@ from torch import nn
 from sparsam.experiments.baselines.attention import Attention
 from sparsam.experiments.baselines.convolution import ShortConvolution
 from sparsam.experiments.baselines.delta import DeltaRule, delta_chunks, delta_steps
-from sparsam.experiments.baselines.hold import Hold, HoldState
+from sparsam.experiments.baselines.hold import Hold, HoldState, recurrence
 from sparsam.experiments.baselines.model import MIXERS
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -83,6 +83,21 @@ def test_a_gate_of_one_replaces_what_was_held_under_the_key() -> None:
 
 def test_an_lstm_with_more_units_than_the_model_is_wide_comes_back_to_its_width() -> None:
     assert MIXERS["lstm"](8, hidden_size=12)(torch.randn(3, 2, 8))[0].shape == (3, 2, 8)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 16, 33])
+def test_the_recurrence_by_doubling_equals_its_loop(steps: int) -> None:
+    inputs = [torch.rand(steps, 2, 3, dtype=torch.float64), torch.randn(steps, 2, 3, dtype=torch.float64)]
+    inputs = [part.requires_grad_() for part in (*inputs, torch.randn(2, 3, dtype=torch.float64))]
+    gates, values, held = inputs
+    every = []
+    for gate, value in zip(gates, values, strict=True):
+        held = gate * held + value
+        every.append(held)
+    found, plain = recurrence(*inputs), torch.stack(every)
+    torch.testing.assert_close(found, plain)
+    for one, other in zip(*(torch.autograd.grad(y.sin().sum(), inputs) for y in (found, plain)), strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_a_gate_that_is_fully_open_holds_every_bit_for_any_number_of_steps() -> None:

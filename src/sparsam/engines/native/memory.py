@@ -58,25 +58,30 @@ class NativeMemory:
     def __init__(
         self,
         kind: Kind,
-        versions: list[Any] | None,
+        versions: Any,
         origins: list[Any] | None,
         graph: Tensor | None = None,
         name: Tensor | None = None,
+        pending: Any = None,
     ) -> None:
         self.kind, self._versions, self._origins, self._graph = kind, versions, origins, graph
+        self.pending = pending  # where a later call leaves the gradient for the call that `graph` comes from, if one
         self.name, self._by_name = name, versions is None
         if name is None and names.TABLE.in_use:
             self.named()
 
     @property
     def versions(self) -> list[Any]:
+        """One for each batch element; what the core gave as one object, taken apart."""
         if self._versions is None:
             self._versions, self._origins = names.named_memory(self.name)  # type: ignore[arg-type]
-        return self._versions
+        return self._versions if type(self._versions) is list else list(self._versions)
 
     @property
     def origins(self) -> list[Any]:
-        return self.versions and self._origins  # type: ignore[return-value]
+        if self._versions is None:
+            self._versions, self._origins = names.named_memory(self.name)  # type: ignore[arg-type]
+        return self._origins  # type: ignore[return-value]
 
     @property
     def from_graph(self) -> bool:
@@ -95,7 +100,7 @@ class NativeMemory:
 
     @graph.setter
     def graph(self, graph: Tensor | None) -> None:
-        self._graph, self.name = graph, None
+        self._graph, self.name, self.pending = graph, None, None
         if names.TABLE.in_use:
             self.named()
 
@@ -107,7 +112,7 @@ class NativeMemory:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        batch = len(self._versions) if self.name is None else self.name.shape[0]  # type: ignore[arg-type]
+        batch = len(self._origins) if self.name is None else self.name.shape[0]  # type: ignore[arg-type]
         return batch, self.kind.rows, self.kind.width
 
     def __getattr__(self, name: str) -> Any:
@@ -132,26 +137,28 @@ class NativeMemory:
             got = (self.kind.rows, self.kind.width)
             raise ValueError(f"state: expected a memory (N, W) = ({rows}, {width}), got {got}")
 
-    def materialised(self) -> list[Any]:
+    def materialised(self) -> Any:
         """A version for every batch element.
 
         Blank ones are made anew at each call, so a fresh state is reusable. The core copies what elements share.
         """
+        if self._versions is not None and type(self._versions) is not list:
+            return self._versions  # as the core gave them
         if None not in self.versions:
             return self.versions
         make, core = getattr(_native, f"Version{self.kind.suffix}").fresh, self.kind.core()
         return [make(core, origin) if v is None else v for v, origin in zip(self.versions, self.origins)]
 
-    def advanced(self, versions: list[Any], graph: Tensor | None) -> NativeMemory:
+    def advanced(self, versions: Any, graph: Tensor | None, pending: Any = None) -> NativeMemory:
         """The memory after a call."""
-        return NativeMemory(self.kind, versions, self.origins, graph)
+        return NativeMemory(self.kind, versions, self.origins, graph, pending=None if graph is None else pending)
 
     def detach(self) -> NativeMemory:
         name = None if self.name is None else self.name.detach()
         return NativeMemory(self.kind, self._versions, self._origins, None, name)
 
     def clone(self) -> NativeMemory:
-        return self.advanced([None if v is None else v.copied() for v in self.versions], self.graph)
+        return self.advanced([None if v is None else v.copied() for v in self.versions], self.graph, self.pending)
 
     def blend(self, mask: Tensor, other: NativeMemory) -> NativeMemory:
         """Per batch element, the other memory where `mask` holds."""

@@ -19,6 +19,21 @@ from torch import Tensor, nn
 from sparsam.experiments.baselines.convolution import ShortConvolution
 
 
+def recurrence(gates: Tensor, values: Tensor, start: Tensor) -> Tensor:
+    """h_t = gates_t h_(t-1) + values_t for all t at once, given h_0, by doubling: ceil(log2 T) passes over the whole.
+
+    After the pass of span s, step t holds what the last 2s steps did: h_t = gates h_(t-2s) + values.
+    """
+    values = torch.cat([torch.addcmul(values[:1], gates[:1], start), values[1:]])
+    span = 1
+    while span < len(values):
+        late = torch.addcmul(values[span:], gates[span:], values[:-span])
+        gates = torch.cat([gates[:span], gates[span:] * gates[:-span]])
+        values = torch.cat([values[:span], late])
+        span *= 2
+    return values
+
+
 class HoldState(NamedTuple):
     """h (B, D), and the convolution's last inputs."""
 
@@ -44,10 +59,6 @@ class Hold(nn.Module):
         z, recent = self.conv(x, None if state is None else state.recent)
         keep, take, new = self.project(z).chunk(3, -1)
         kept, added = F.hardsigmoid(keep), F.hardsigmoid(take) * new
-        held = x.new_zeros(x.shape[1:]) if state is None else state.held
-        every = []
-        for gate, value in zip(kept.unbind(0), added.unbind(0), strict=True):
-            held = torch.addcmul(value, gate, held)
-            every.append(held)
-        angle = torch.stack(every)
-        return self.output(torch.cat([angle.sin(), angle.cos(), z], -1)), HoldState(held, recent)
+        start = x.new_zeros(x.shape[1:]) if state is None else state.held
+        angle = recurrence(kept, added, start)
+        return self.output(torch.cat([angle.sin(), angle.cos(), z], -1)), HoldState(angle[-1], recent)
