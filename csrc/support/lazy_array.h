@@ -48,14 +48,15 @@ inline void unmap_zeros(void* at, size_t bytes) {
 // Arrays that ended their service with every byte zero again, by size. What counts is what is resident.
 class ZeroedPool {
  public:
-  static constexpr size_t kMostArrays = 256, kMostTouched = size_t(1) << 20;
+  static constexpr size_t kMostArrays = 4096, kMostTouched = size_t(1) << 20, kMostResident = size_t(256) << 20;
 
   static void* take(size_t bytes) {
     Arrays& a = arrays();
     const std::lock_guard<std::mutex> hold(a.lock);
     const auto at = a.by_size.find(bytes);
     if (at == a.by_size.end()) return nullptr;
-    void* data = at->second;
+    void* data = at->second.first;
+    a.resident -= at->second.second;
     a.by_size.erase(at);
     return data;
   }
@@ -63,15 +64,17 @@ class ZeroedPool {
     if (touched > kMostTouched) return false;
     Arrays& a = arrays();
     const std::lock_guard<std::mutex> hold(a.lock);
-    if (a.by_size.size() >= kMostArrays) return false;
-    a.by_size.emplace(bytes, data);
+    if (a.by_size.size() >= kMostArrays || a.resident + touched > kMostResident) return false;
+    a.resident += touched;
+    a.by_size.emplace(bytes, std::pair(data, touched));
     return true;
   }
 
  private:
   struct Arrays {
     std::mutex lock;
-    std::multimap<size_t, void*> by_size;
+    std::multimap<size_t, std::pair<void*, size_t>> by_size;  // where, and how much of it was touched
+    size_t resident = 0;
   };
   static Arrays& arrays() {
     static Arrays* a = new Arrays;  // lives for ever: states may outlast static destructors
