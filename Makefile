@@ -1,10 +1,12 @@
 # Two commands for a newcomer: `make demo` and `make test`. Both set up .venv by themselves.
 PYTHON ?= python3
+FAULT_PROCESSES ?= 2
+SOAK_MINUTES ?= 5
 VENV   := .venv
 BIN    := $(VENV)/bin
 CSRC   := $(wildcard csrc/*/*) csrc/core.cmake CMakeLists.txt pyproject.toml constraints.txt
 
-.PHONY: demo test lint types unit ctest sanitize faults bench wheel docs clean setup
+.PHONY: demo test lint types unit ctest sanitize sanitize-core sanitize-threads sanitize-python faults soak bench wheel docs clean setup
 
 setup: .stamps/installed
 
@@ -35,20 +37,39 @@ types: setup
 unit: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 
-# C++ structures by themselves; `sanitize` runs the same programs under address and undefined-behaviour sanitizers.
+# C++ structures by themselves.
 ctest: setup
 	$(BIN)/cmake -S tests/csrc -B build/ctest -DCMAKE_BUILD_TYPE=Release -DCMAKE_RULE_MESSAGES=OFF >/dev/null
 	$(BIN)/cmake --build build/ctest -j 2
 	cd build/ctest && ../../$(BIN)/ctest --output-on-failure
 
-sanitize: setup
-	$(BIN)/cmake -S tests/csrc -B build/sanitize -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSPARSAM_SANITIZE=ON >/dev/null
+# The same programs under the address and undefined-behaviour sanitizers, those with threads under the thread sanitizer,
+# and the Python tests of the native engine on a core built with the former (Linux and GCC; half an hour on two cores).
+sanitize: sanitize-core sanitize-threads sanitize-python
+
+sanitize-core: setup
+	$(BIN)/cmake -S tests/csrc -B build/sanitize -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSPARSAM_SANITIZE=address >/dev/null
 	$(BIN)/cmake --build build/sanitize -j 2
 	cd build/sanitize && ../../$(BIN)/ctest --output-on-failure
 
-# What training survives, at length (minutes, Linux): every kind of fault, 100 kills; `make test` has a few of each.
+sanitize-threads: setup
+	$(BIN)/cmake -S tests/csrc -B build/sanitize_threads -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSPARSAM_SANITIZE=thread >/dev/null
+	$(BIN)/cmake --build build/sanitize_threads -j 2 --target test_threads --target test_sequence --target test_ann
+	cd build/sanitize_threads && ../../$(BIN)/ctest --output-on-failure -R 'test_(threads|sequence|ann)'
+
+sanitize-python: setup
+	$(BIN)/cmake -S . -B build/sanitize_python -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSPARSAM_SANITIZE=address \
+	  -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" >/dev/null
+	$(BIN)/cmake --build build/sanitize_python -j 2
+	tests/sanitize/run.sh $(BIN)/python
+
+# What training survives, at length (Linux; FAULT_PROCESSES=8 for eight cores): 500 kills and every other kind of fault.
 faults: setup
-	OMP_NUM_THREADS=1 $(BIN)/python tests/training/faults/scenarios.py all
+	OMP_NUM_THREADS=1 $(BIN)/python tests/training/faults/scenarios.py all --processes $(FAULT_PROCESSES)
+
+# State machine, fuzzers and threads for SOAK_MINUTES, every round with cases of its own; memory has to stay flat (Linux).
+soak: setup
+	OMP_NUM_THREADS=1 $(BIN)/python tests/soak.py --minutes $(SOAK_MINUTES)
 
 bench: setup
 	$(BIN)/sparsam bench speed

@@ -1,6 +1,7 @@
 """What an approximate index does to training: error reached, and recall along the sequences, beside exact search.
 
     python -m benchmarks.ann_training docs/bench
+    python -m benchmarks.ann_training runs/scan --indexes scan --seeds 0 --tasks recall --seconds 500
 
 SAM learns copy and recall as in figure 2 (same tasks, sizes and optimizer), with each index from the same seeds and by
 the same rules. The full rate is not stable, so from the first evaluation below 1 bit on it falls tenfold every 5,000
@@ -16,9 +17,9 @@ Runs that the JSON has already are not made again.
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ INDEXES: dict[str, indexes.Index] = {
     "linear": sparsam.Linear(),
     "scan": sparsam.Scan(checks=16),  # by default it scores all of so few words
     "lsh": sparsam.LSH(checks=32, few=8192),
+    "lsh-64": sparsam.LSH(checks=64),
     "kdtree": sparsam.KDForest(checks=32),
     "kdtree-64": sparsam.KDForest(checks=64),
     "auto": sparsam.Auto(exact_until=64),
@@ -197,18 +199,26 @@ def plot(runs: list[dict[str, Any]], path: Path) -> None:
     save(figure, path)
 
 
-def main(out: str) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, help="folder of ann_training.json and .png")
+    parser.add_argument("--indexes", nargs="+", default=list(INDEXES), choices=list(INDEXES))
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument("--tasks", nargs="+", default=list(reversed(MOST)), choices=list(MOST))
+    parser.add_argument("--seconds", type=float, default=math.inf, help="most for each run")
+    given = parser.parse_args()
     torch.set_num_threads(1)
-    path = Path(out) / "ann_training.json"
+    given.out.mkdir(parents=True, exist_ok=True)
+    path = given.out / "ann_training.json"
     runs: list[dict[str, Any]] = json.loads(path.read_text())["runs"] if path.exists() else []
     made = {(run["task"], run["index"], run["seed"]) for run in runs}
     print(HEADER)
-    for seed in SEEDS:
-        for name, most in reversed(MOST.items()):
-            for index in INDEXES:
+    for seed in given.seeds:
+        for name in given.tasks:
+            for index in given.indexes:
                 if (name, index, seed) in made:
                     continue
-                runs.append(train(name, index, seed, most))
+                runs.append(train(name, index, seed, MOST[name], given.seconds))
                 path.write_text(json.dumps({"solved": SOLVED, "runs": runs}, indent=1) + "\n")
                 print(table_row(runs[-1]), flush=True)
     print("\n".join(["", SUMMARY_HEADER, *summary_rows(runs)]))
@@ -216,6 +226,4 @@ def main(out: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    main(sys.argv[1])
+    main()

@@ -56,7 +56,7 @@ class ModelClock:
 
 
 def measure(config: RunConfig, level: int | None, seconds: float) -> dict[str, float]:
-    """Train for about ``seconds`` of processor time; time steps per second and the shares of the time.
+    """Train for about `seconds` of processor time; time steps per second and the shares of the time.
 
     Everything that a run does for each minibatch is in it: drawing, model, loss, errors, optimiser, log, display.
     Evaluations and checkpoints, which happen as rarely as one likes, are not.

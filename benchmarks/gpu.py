@@ -6,6 +6,7 @@ T = 100 steps forward and backward unless a line says otherwise; R 4, K 4, W 32,
 from __future__ import annotations
 
 import copy
+import importlib.util
 import statistics
 import time
 from collections.abc import Callable
@@ -14,13 +15,15 @@ from typing import Any
 
 import torch
 
+import sparsam
+from benchmarks import trained_words
 from benchmarks.report import Line, Report
-from benchmarks.timing import take_turns
-from sparsam.engines.cuda import program
-from sparsam.engines.cuda.layout import layout_of
-from sparsam.engines.cuda.memory import fresh_memory
-from sparsam.memories.description import SparseSizes
+from benchmarks.timing import once, take_turns
+from sparsam import tasks
+from sparsam.engines.cuda.memory import USED
+from sparsam.experiments.figure3 import TASKS
 from sparsam.models import build
+from sparsam.training.saved import load_model
 
 SIZES: dict[str, Any] = {"input_size": 8, "output_size": 8, "hidden_size": 100}
 MEMORY: dict[str, Any] = {"memory_size": 1 << 20, "word_size": 32, "num_heads": 4, "k": 4}
@@ -29,7 +32,8 @@ STEPS = 100
 LIMITS = {100: {8: 2.0, 32: 2.0, 128: 2.0, 512: 3.0, 1024: 3.0}, 256: {8: 1.5, 128: 1.5, 512: 3.0, 1024: 3.0}}
 CHECKED = {"memory_size": 512, "steps": 6, "batch": 4}
 TOLERANCE = 1e-4
-NOT_THERE = ["filled 1,048,576 words, approximate search: the engine has none"]
+FILLED = (2048, 16384, 65536, 262144, 1048576)
+RECALL = 0.95
 
 Call = Callable[[], object]
 
@@ -40,20 +44,21 @@ def run(out: Path, quick: bool = False) -> Report:
         raise RuntimeError("`sparsam bench gpu` needs a GPU that torch can see; torch.cuda.is_available() is False")
     report = Report("gpu")
     report.raw["gpu"] = torch.cuda.get_device_name()
-    report.raw["not there"] = NOT_THERE
     seconds = 0.4 if quick else 3.0
     for name in ("sam", "sdnc"):
         report.raw[f"{name} differs from the reference by"] = checked(name, "cuda", "cuda")
     batches(report, seconds)
     filled(report, seconds)
+    recall(report, 10_000 if quick else 50_000)
     peak(report)
     single_steps(report, seconds)
     dense(report, seconds)
     half(report, seconds)
-    attention(report, (1024,) if quick else (1024, 4096, 16384))
+    attention(report, (1024, 4096) if quick else (1024, 4096, 16384, 65536))
     print(report.table())
-    print("\n".join(NOT_THERE))
     print(report.write(out))
+    if importlib.util.find_spec("matplotlib") is not None:
+        plot(report.raw["us per step, layer and attention, B 32"], out / "gpu.png")
     return report
 
 
@@ -111,25 +116,60 @@ def checked(name: str, device: str, engine: str) -> float:
 def filled(report: Report, seconds: float) -> None:
     """Memories full of words, B 8: all of them are searched at every step."""
     spent: dict[str, float] = {}
-    for rows, steps in ((2048, 100), (16384, 100), (65536, 100), (262144, 20), (1048576, 10)):
-        spent |= {name: value * 1e6 for name, value in _filled(rows, steps, seconds / 2).items()}
+    for rows in FILLED:
+        spent |= {name: value * 1e6 for name, value in _filled(rows, seconds / 2).items()}
         torch.cuda.empty_cache()
+    scanned = _filled(FILLED[-1], seconds / 2, index="scan")
+    spent |= {f"{name}, scan": value * 1e6 for name, value in scanned.items()}
+    torch.cuda.empty_cache()
     report.raw["us per step, filled, B 8"] = spent
     blank = report.raw["us per step, H 100, B 8"]["sam"]
     report.add(Line("filled 65,536 words over blank, B 8", spent["65,536"] / blank, "x", 1.5))
     report.add(Line("filled 1,048,576 words, exact, B 8", spent["1,048,576"] / 1e3, "ms a step", 0.7))
+    report.add(Line("filled 1,048,576 words, scan, B 8", spent["1,048,576, scan"] / 1e3, "ms a step", 0.15))
 
 
-def _filled(rows: int, steps: int, seconds: float) -> dict[str, float]:
+def _filled(rows: int, seconds: float, **settings: Any) -> dict[str, float]:
     """Seconds per step, forward and backward, and forward alone."""
-    model = build("sam", engine="cuda", **{**SIZES, **MEMORY, "memory_size": rows}).cuda()
-    x = torch.randn(steps, 8, SIZES["input_size"], device="cuda")
+    model = build("sam", engine="cuda", **{**SIZES, **MEMORY, "memory_size": rows}, **settings).cuda()
+    x = torch.randn(STEPS, 8, SIZES["input_size"], device="cuda")
     state = model.initial_state(8, initial_memory=torch.randn(rows, MEMORY["word_size"], device="cuda"))
     calls: dict[str, Call] = {
         f"{rows:,}": lambda: train(model, x, state),
         f"{rows:,} forward": lambda: forward(model, x, state),
     }
-    return {name: timing.median / steps for name, timing in take_turns(calls, seconds, warmup=1).items()}
+    return {name: timing.median / STEPS for name, timing in take_turns(calls, seconds, warmup=1).items()}
+
+
+def recall(report: Report, pairs: int, device: str = "cuda", engine: str = "cuda") -> None:
+    """The share of the words that exact search reads which a scan finds: words and queries of a trained model.
+
+    The model reads so many pairs and is then asked for some. At every step both searches start from the same state.
+    """
+    trained: Any = load_model(trained_words.WEIGHTS)[0]
+    sizes: dict[str, Any] = {"memory_size": trained_words.WORDS_PER_PAIR * (pairs + 400), "engine": engine}
+    models = [
+        sparsam.SAM(trained.input_size, trained.output_size, index=index, **sizes).to(device).eval()
+        for index in ("linear", "scan")
+    ]
+    for model in models:
+        model.load_state_dict(trained.state_dict())
+    task: Any = tasks.build("recall", **(TASKS["recall"].settings | {"cues": trained_words.STEPS}))
+    inputs = task.sample_size(1, torch.Generator().manual_seed(1), pairs).inputs.to(device)
+    state: Any = None
+    shares = []
+    with torch.no_grad():
+        for piece in inputs[:pairs].split(trained_words.PIECE):
+            _, state = models[0](piece, state)
+        for x in inputs[pairs:].split(1):
+            _, scanned = models[1](x, state)
+            _, state = models[0](x, state)
+            same = scanned.read_rows[..., :, None] == state.read_rows[..., None, :]
+            shares.append(same.any(-2).float().mean().item())
+    words = int(state.memory.counters[0, USED]) if engine == "cuda" else 0
+    report.raw["recall of a scan"] = {"pairs": pairs, "words": words, "steps": len(shares), "lowest": min(shares)}
+    share = statistics.mean(shares)
+    report.add(Line(f"recall of K of a scan, trained words of {pairs:,} pairs", share, "", RECALL, at_most=False))
 
 
 def peak(report: Report) -> None:
@@ -201,32 +241,34 @@ def half(report: Report, seconds: float) -> None:
 
 
 def attention(report: Report, lengths: tuple[int, ...]) -> None:
-    """The memory without a controller against attention of width 512, B 32, forward and backward."""
+    """The layer, D 512, against attention of that width in bfloat16, B 32, forward and backward."""
+    spent: dict[str, dict[int, float]] = {"layer": {}, "layer, scan": {}, "attention": {}}
     for length in lengths:
         heads = torch.randn(3, 32, 8, length, 64, device="cuda", dtype=torch.bfloat16).requires_grad_()
-        sizes = SparseSizes(rows=1 << 20, width=32, heads=4, k=4)
-        asked = torch.randn(length, 32, layout_of(sizes, "none", 0).F, device="cuda")
-        calls: dict[str, Call] = {
-            "memory": lambda sizes=sizes, asked=asked: memory_alone(sizes, asked),  # type: ignore[misc]
-            "attention": lambda heads=heads: attend(heads),  # type: ignore[misc]
-        }
-        times = take_turns(calls, 0.2, warmup=1)
-        spent = {name: timing.median / length * 1e6 for name, timing in times.items()}
-        report.raw[f"us per step, T {length}, B 32"] = spent
-        figure = f"memory without controller over bfloat16 attention of width 512, T {length:,}, B 32"
-        report.add(Line(figure, spent["memory"] / spent["attention"]))
+        x = torch.randn(length, 32, 512, device="cuda")
+        calls: dict[str, Call] = {"attention": lambda heads=heads: attend(heads)}  # type: ignore[misc]
+        for name, index in (("layer", "linear"), ("layer, scan", "auto")):
+            layer = sparsam.SparseMemory(512, memory_size=MEMORY["memory_size"], index=index, engine="cuda").cuda()
+            calls[name] = lambda layer=layer, x=x: train(layer, x)  # type: ignore[misc]
+        times = take_turns(calls, 0.2, warmup=1) if length < 16384 else {n: once(call) for n, call in calls.items()}
+        for name, timing in times.items():
+            spent[name][length] = timing.median / length * 1e6
+        figure = f"SparseMemory(512) over bfloat16 attention of that width, T {length:,}, B 32"
+        report.add(Line(figure, spent["layer"][length] / spent["attention"][length]))
+        torch.cuda.empty_cache()
+    report.raw["us per step, layer and attention, B 32"] = spent
 
 
-def memory_alone(sizes: SparseSizes, asked: torch.Tensor) -> None:
-    """The memory driven by given interfaces (T, B, F), forward and backward."""
-    batch = asked.shape[1]
-    rows = torch.full((batch, sizes.heads, sizes.k), -1, device=asked.device)
-    read = asked.new_zeros(batch, sizes.heads, sizes.width)
-    memory = fresh_memory(sizes, batch, None, asked)
-    before = program.Before(None, None, read, rows, asked.new_zeros(rows.shape), memory)
-    joint, _, made = program.forward(sizes, "none", asked, None, before)
-    program.backward(made, torch.ones_like(joint))
-    _synchronize(asked)
+def plot(spent: dict[str, dict[int, float]], path: Path) -> None:
+    """How the layer and attention grow with the length."""
+    from sparsam.plots.canvas import COLOURS, new_figure, save
+
+    figure, axes = new_figure(6.4, 3.8)
+    for colour, (name, points) in zip(COLOURS, spent.items()):
+        axes[0, 0].loglog(list(map(int, points)), list(points.values()), "o-", color=colour, label=name)
+    axes[0, 0].set(xlabel="length T", ylabel="us per step, forward and backward, B 32")
+    axes[0, 0].legend()
+    save(figure, path)
 
 
 def attend(heads: torch.Tensor) -> None:

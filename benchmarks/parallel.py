@@ -73,7 +73,7 @@ def throughput(form: str, count: int, seconds: float, scratch: Path, items: str)
 
 
 def time_to_solve(form: str, count: int, seed: int, limit: float, scratch: Path) -> dict[str, Any]:
-    """Seconds and sequences until copy is solved; None where it was not within ``limit``."""
+    """Seconds and sequences until copy is solved; None where it was not within `limit`."""
     config = copy_config(seed, limit).with_settings(["stop_below=0.1", "checkpoint_every=1000000"])
     folder = launch(form, count, config, scratch / f"{form}-{count}-{seed}", limit + 60)
     result = folder.result() or {}
@@ -95,7 +95,7 @@ def copy_config(seed: int, seconds: float) -> RunConfig:
 
 
 def launch(form: str, count: int, config: RunConfig, folder: Path, timeout: float) -> RunFolder:
-    """Train ``config`` in a process (or ``count`` of them) of its own."""
+    """Train `config` in a process (or `count` of them) of its own."""
     if form == "workers":
         config = config.with_settings([f"workers={count}"])
     file = folder.with_suffix(".json")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -62,7 +62,9 @@ def add(report: Report, seconds: float, most: int | None = None, dense: bool = T
         against_dnc(report)
 
 
-def timed(report: Report, label: str, seconds: float, candidates: dict[str, Callable[[], object]]) -> dict[str, float]:
+def timed(
+    report: Report, label: str, seconds: float, candidates: Mapping[str, Callable[[], object]]
+) -> dict[str, float]:
     """Seconds per call of each candidate, medians, noted in microseconds under `label`."""
     times = take_turns(candidates, seconds)
     report.raw.setdefault("us per call", {})[label] = {name: timing.median * 1e6 for name, timing in times.items()}

@@ -47,6 +47,17 @@ class Report:
         self.lines.append(line)
         print("  " + "  |  ".join(part for part in line.row() if part), flush=True)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Lines, raw measurements, and what they were measured with."""
+        machine = {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "threads": torch.get_num_threads(),
+            "processor": processor(),
+        }
+        lines = [{**asdict(line), "met": line.met} for line in self.lines]
+        return {"machine": machine, "lines": lines, "raw": self.raw}
+
     def table(self) -> str:
         """All lines as a Markdown table."""
         rows = [["figure", "target", "reached", "", "the paper"], *(line.row() for line in self.lines)]
@@ -55,17 +66,10 @@ class Report:
         return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]])
 
     def write(self, folder: Path) -> Path:
-        """`<name>.json` in `folder`: lines, raw measurements, and what they were measured with."""
+        """Write `<name>.json` in `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.name}.json"
-        machine = {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "threads": torch.get_num_threads(),
-            "processor": processor(),
-        }
-        lines = [{**asdict(line), "met": line.met} for line in self.lines]
-        path.write_text(json.dumps({"machine": machine, "lines": lines, "raw": self.raw}, indent=1) + "\n")
+        path.write_text(json.dumps(self.to_dict(), indent=1) + "\n")
         return path
 
 

@@ -24,7 +24,7 @@ class Recaller(nn.Module):
     def __init__(self, width: int = 32, memory_size: int = 1024) -> None:
         super().__init__()
         self.keys, self.values = nn.Embedding(KEYS, width), nn.Embedding(VALUES + 1, width)
-        self.memory = sparsam.SAM(width, width, hidden_size=64, memory_size=memory_size, word_size=16, num_heads=2, k=4)
+        self.memory = sparsam.SAM(width, width, hidden_size=64, memory_size=memory_size, word_size=16, num_heads=4, k=4)
         self.head = nn.Linear(width, VALUES)
 
     def forward(self, keys: Tensor, values: Tensor, state: object = None) -> tuple[Tensor, object]:
@@ -49,7 +49,7 @@ def main(steps: int = 3000, pairs: int = 6, batch: int = 16) -> float:
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(0)
     model = Recaller()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     right = torch.zeros(())
     for step in range(1, steps + 1):
         keys, values, targets = episodes(batch, pairs, generator)

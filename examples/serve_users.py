@@ -21,7 +21,7 @@ import sparsam
 
 
 class Service:
-    """Answers for many users; the ``most`` last active ones stay in memory, the others on disk."""
+    """Answers for many users; the `most` last active ones stay in memory, the others on disk."""
 
     def __init__(self, model: torch.nn.Module, folder: Path, most: int = 1000) -> None:
         self.model, self.folder, self.most = model.eval(), folder, most

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 import sparsam
 from sparsam.tasks.mqar import Mqar
-from sparsam.training.start import StartConfig
 
 WIDTH, WINDOW = 128, 16
 
@@ -62,8 +61,6 @@ class Transformer(nn.Module):
         self.embed = nn.Embedding(vocabulary, WIDTH)
         nn.init.normal_(self.embed.weight, std=0.02)
         memory = sparsam.SparseMemory(WIDTH, memory_size=memory_size, word_size=64, num_heads=4)
-        # Begin by writing each word whole, to a row of its own; a plain start learns this later.
-        StartConfig(write=2, reuse=-5, sharpness=3).apply_interface(memory.interface, 4, 64)
         self.blocks = nn.ModuleList([Block(WIDTH, LocalAttention(WIDTH)), Block(WIDTH, memory)])
         self.norm = nn.LayerNorm(WIDTH)
 

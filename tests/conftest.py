@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import torch
 
 import sparsam
 from sparsam import engines
 from sparsam.models import MODELS, MemoryModel
+
+# No test depends on how busy the machine is.
+hypothesis.settings.register_profile("sparsam", deadline=None)
+hypothesis.settings.load_profile("sparsam")
 
 # Real data, where the repository's surroundings have it; tests of it are skipped where they do not.
 _DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

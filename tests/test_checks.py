@@ -62,3 +62,8 @@ def test_mask_as_a_list():
 def test_initial_memory_keeps_its_graph():
     memory = torch.zeros(4, 2, requires_grad=True)
     assert checks.initial_memory(memory, 3, 4, 2, memory) is memory
+
+
+def test_a_near_name_is_suggested_and_a_far_one_is_not() -> None:
+    assert checks.did_you_mean("sdmc", ["sam", "sdnc"]) == "; did you mean 'sdnc'?"
+    assert checks.did_you_mean("xyz", ["sam", "sdnc"]) == ""

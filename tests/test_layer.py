@@ -75,7 +75,8 @@ def test_gradcheck(settings):
     model = layer(**settings)
     for parameter in model.parameters():
         parameter.requires_grad_(False)
-    x = inputs(3).requires_grad_()
+    # The third step reads along links, and their gradient is left out unless it is asked for.
+    x = inputs(2 if settings == {"links": 3} else 3).requires_grad_()
     memory = torch.randn(12, 4, dtype=torch.float64, requires_grad=True)
     run = lambda x, m: model(x, model.initial_state(BATCH, initial_memory=m))[0]  # noqa: E731
     assert torch.autograd.gradcheck(run, (x, memory))
@@ -140,6 +141,20 @@ def test_hooks_and_replaced_parts_are_honoured():
     plain = layer("auto")
     torch.testing.assert_close(model(inputs())[0], plain(inputs())[0])
     assert fired == ["conv", "interface", "output"]
+
+
+def test_gates_begin_open_unless_a_plain_start_is_asked_for():
+    opened, plain = layer(), layer(start="plain")
+    first = opened.memory.interface.split(opened.interface.bias[None])
+    assert (first["write_gate"] > 0.75).all() and (first["interpolation"] < 0.05).all()
+    assert (first["strength"] > 3.5).all()
+    half = plain.memory.interface.split(plain.interface.bias[None])
+    assert ((half["write_gate"] - 0.5).abs() < 0.2).all() and ((half["interpolation"] - 0.5).abs() < 0.2).all()
+    assert opened.interface.weight.equal(plain.interface.weight)
+    opened.load_state_dict(plain.state_dict())  # the start is no part of what is saved
+    torch.testing.assert_close(opened(inputs())[0], plain(inputs())[0])
+    with pytest.raises(ValueError, match="start: expected one of 'open', 'plain', got 'shut'"):
+        layer(start="shut")
 
 
 def test_bad_settings_are_named():

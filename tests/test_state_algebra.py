@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import io
 import pickle
 
 import pytest
 import torch
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule
 
 import sparsam
 from sparsam import engines
@@ -298,110 +294,6 @@ def test_packed_sequences_and_one_without_a_batch(model):
     torch.testing.assert_close(other.read, state.read)
     alone, _ = model(x[:, 0])
     torch.testing.assert_close(alone, model(x[:, :1])[0][:, 0])
-
-
-class StateMachine(RuleBasedStateMachine):
-    """Every state of the native engine beside the reference's, through any history."""
-
-    index = "linear"
-    name = "sam"
-    pairs = Bundle("pairs")
-
-    @initialize(target=pairs, filled=st.booleans())
-    def begin(self, filled):
-        self.native = model_of(self.name, "native", index=self.index)
-        self.reference = model_of(self.name, "reference")
-        torch.manual_seed(3)
-        memory = torch.randn(10, 4, dtype=torch.float64) if filled else None
-        return tuple(m.initial_state(2, initial_memory=memory) for m in (self.native, self.reference))
-
-    def run_both(self, pair, seed, steps, backward):
-        x = torch.randn(steps, len(pair[0]), 3, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-        results = []
-        for model, state in zip((self.native, self.reference), pair):
-            y, after = model(x, state.detach())
-            found = torch.autograd.grad(y.square().sum(), list(model.parameters())) if backward else []
-            results.append((y, after, found))
-        (y, after, found), (y_ref, after_ref, found_ref) = results
-        torch.testing.assert_close(y, y_ref, rtol=1e-7, atol=1e-9)
-        for a, b in zip(found, found_ref):
-            torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-8)
-        return after.detach(), after_ref.detach()
-
-    @rule(target=pairs, pair=pairs, seed=st.integers(0, 3), steps=st.integers(1, 4), backward=st.booleans())
-    def call(self, pair, seed, steps, backward):
-        return self.run_both(pair, seed, steps, backward)
-
-    @rule(pair=pairs, seed=st.integers(0, 3), backward=st.booleans())
-    def same_bits_again(self, pair, seed, backward):
-        x = torch.randn(3, len(pair[0]), 3, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-        y, _ = self.native(x, pair[0])
-        if backward:
-            y.sum().backward()
-        again, _ = self.native(x, pair[0])
-        assert torch.equal(y, again)
-
-    @rule(target=pairs, pair=pairs)
-    def clone(self, pair):
-        return tuple(state.clone() for state in pair)
-
-    @rule(target=pairs, pair=pairs)
-    def save_and_load(self, pair):
-        return tuple(pickle.loads(pickle.dumps(state)) for state in pair)
-
-    @rule(target=pairs, pair=pairs)
-    def torch_save_and_load(self, pair):
-        loaded = []
-        for state in pair:
-            file = io.BytesIO()
-            torch.save(state, file)
-            file.seek(0)
-            loaded.append(torch.load(file))
-        return tuple(loaded)
-
-    @rule(target=pairs, pair=pairs, mask=st.lists(st.booleans(), min_size=4, max_size=4))
-    def reset(self, pair, mask):
-        return tuple(state.reset(torch.tensor(mask[: len(state)])) for state in pair)
-
-    @rule(target=pairs, pair=pairs, at=st.lists(st.integers(0, 3), min_size=1, max_size=3))
-    def index_some(self, pair, at):
-        return tuple(state[[b % len(state) for b in at]] for state in pair)
-
-    @rule(target=pairs, first=pairs, second=pairs)
-    def join(self, first, second):
-        joined = tuple(sparsam.cat([a, b]) for a, b in zip(first, second))
-        return tuple(state[:4] for state in joined)
-
-    @rule(target=pairs, pair=pairs)
-    def there_and_back(self, pair):
-        return pair[0].to(engine="reference").to(engine="native"), pair[1].to(engine="native").to(engine="reference")
-
-    @rule(target=pairs, pair=pairs)
-    def swap_engines(self, pair):
-        return pair[1].to(engine="native"), pair[0].to(engine="reference")
-
-    @rule(pair=pairs)
-    def a_bad_call_changes_nothing(self, pair):
-        x = torch.full((2, len(pair[0]), 3), torch.nan, dtype=torch.float64)
-        try:
-            y, _ = self.native(x, pair[0])
-            y.sum().backward()
-        except (ValueError, RuntimeError):
-            pass
-        for parameter in self.native.parameters():
-            parameter.grad = None
-        self.run_both(pair, 7, 2, True)
-
-
-class LinkedStateMachine(StateMachine):
-    name = "sdnc"
-
-
-few = settings(max_examples=12, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck))
-TestStates = StateMachine.TestCase
-TestStates.settings = few
-TestLinkedStates = LinkedStateMachine.TestCase
-TestLinkedStates.settings = few
 
 
 @pytest.mark.parametrize("index", ["kdtree", "lsh", "auto"])

@@ -1,17 +1,20 @@
 // Arguments of the bindings, each checked: what does not serve is a ValueError that names the argument.
 //
-// Arrays come in over the buffer protocol, which takes a tenth of the time of DLPack. Nothing is ever converted. Only
-// Python's limited API is used, so that one module serves Python 3.12 and every later one.
+// Arrays come in over the buffer protocol, which takes a tenth of the time of DLPack's Python protocol, and tensors over
+// its C API (tensors.h). Nothing is ever converted. Only Python's limited API is used, so that one module serves Python 3.12 and every later one.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "bindings/tensors.h"
 
 namespace sparsam {
 
@@ -49,7 +52,12 @@ inline std::string described(nb::handle value) {
   const nb::object dtype = nb::steal(PyObject_GetAttrString(value.ptr(), "dtype"));
   const nb::object shape = nb::steal(PyObject_GetAttrString(value.ptr(), "shape"));
   PyErr_Clear();
-  if (dtype.is_valid() && shape.is_valid()) return text(dtype) + " " + text(shape);
+  if (dtype.is_valid() && shape.is_valid()) {
+    const nb::object lengths = nb::steal(PySequence_Tuple(shape.ptr()));  // torch.Size is one with a name
+    if (!lengths.is_valid()) PyErr_Clear();
+    const std::string type = text(dtype), torch = "torch.";
+    return type.substr(type.rfind(torch, 0) == 0 ? torch.size() : 0) + " " + text(lengths.is_valid() ? lengths : shape);
+  }
   const nb::object name = nb::steal(PyObject_GetAttrString(value.type().ptr(), "__name__"));
   if (!name.is_valid()) PyErr_Clear();
   return name.is_valid() ? text(name) : "something";
@@ -59,12 +67,57 @@ inline std::string described(nb::handle value) {
   throw std::invalid_argument(std::string(name) + ": expected " + expected + ", got " + got);
 }
 
+// What a type is called in messages.
+template <class T>
+struct TypeName;
+template <>
+struct TypeName<bool> {
+  static constexpr const char* kName = "True or False";
+};
+template <>
+struct TypeName<int32_t> {
+  static constexpr const char* kName = "an int of 32 bits";
+};
+template <>
+struct TypeName<int64_t> {
+  static constexpr const char* kName = "an int of 64 bits";
+};
+template <>
+struct TypeName<double> {
+  static constexpr const char* kName = "a number";
+};
+template <>
+struct TypeName<std::string> {
+  static constexpr const char* kName = "a str";
+};
+// nanobind would list what a function takes and leave it to the reader which argument was wrong.
+[[noreturn]] inline void refuse_type(const char* name, const char* expected, nb::handle got) {
+  throw nb::type_error((std::string(name) + ": expected " + expected + ", got " + described(got)).c_str());
+}
+
+// A number, a word or a choice.
+template <class T>
+T taken(nb::handle value, const char* name, const char* expected = TypeName<T>::kName) {
+  T out{};
+  if (!nb::try_cast(value, out, false)) refuse_type(name, expected, value);
+  return out;
+}
+// An object of this module, which the caller keeps alive.
+template <class T>
+T& taken_object(nb::handle value, const char* name, const char* expected) {
+  T* out = nullptr;
+  if (value.is_none() || !nb::try_cast(value, out, false) || out == nullptr) refuse_type(name, expected, value);
+  return *out;
+}
+
 inline int64_t require_within(const char* name, int64_t value, int64_t low, int64_t high) {
   if (value < low || value > high)
     refuse(name, std::to_string(low) + " to " + std::to_string(high), std::to_string(value));
   return value;
 }
-inline int require_threads(int64_t threads) { return int(require_within("threads", threads, 1, 1 << 16)); }
+inline int require_threads(nb::handle threads) {
+  return int(require_within("threads", taken<int64_t>(threads, "threads"), 1, 1 << 16));
+}
 
 constexpr int64_t kAny = -1;  // a length that may be any
 
@@ -81,59 +134,120 @@ class In {
  public:
   // `rows_apart`: rows of numbers side by side may lie apart, else all numbers are side by side.
   In(nb::handle value, const char* name, const std::vector<int64_t>& shape, bool rows_apart = false) {
-    if (PyObject_GetBuffer(value.ptr(), &view_, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
-      PyErr_Clear();
-      view_.obj = nullptr;
-      refuse(name, wanted(shape), described(value));
-    }
-    if (!fits(shape, rows_apart)) {
-      PyBuffer_Release(&view_);
-      refuse(name, wanted(shape), described(value) + (has_shape(shape) ? " that is not" : ""));
-    }
+    const bool there = is_tensor(value) ? take_tensor(value) : take_buffer(value);
+    if (there && fits(shape, rows_apart)) return;
+    const std::string got = described(value) + (there && has_shape(shape) ? " that is not" : "");
+    release();
+    refuse(name, wanted(shape), got);
   }
-  In(In&& other) noexcept : view_(other.view_) { other.view_.obj = nullptr; }
+  In(In&& other) noexcept { swap(other); }
   In& operator=(In&& other) noexcept {
-    std::swap(view_, other.view_);
+    swap(other);
     return *this;
   }
-  ~In() {
-    if (view_.obj != nullptr) PyBuffer_Release(&view_);
+  ~In() { release(); }
+
+  const T* data() const { return data_; }
+  T* writable() const { return data_; }
+  bool is_readonly() const { return readonly_; }
+  int64_t length(int dimension) const { return shape_[dimension]; }
+  int64_t stride(int dimension) const { return strides_[dimension]; }
+  size_t size() const {
+    size_t total = 1;
+    for (int i = 0; i < dimensions_; ++i) total *= size_t(shape_[i]);
+    return total;
   }
 
-  const T* data() const { return static_cast<const T*>(view_.buf); }
-  T* writable() const { return static_cast<T*>(view_.buf); }
-  bool is_readonly() const { return view_.readonly != 0; }
-  int64_t length(int dimension) const { return view_.shape[dimension]; }
-  int64_t stride(int dimension) const { return view_.strides[dimension] / int64_t(sizeof(T)); }
-  size_t size() const { return size_t(view_.len) / sizeof(T); }
-
  private:
+  static constexpr int kMost = 4;  // dimensions
+
   static std::string wanted(const std::vector<int64_t>& shape) {
     return std::string("a contiguous NumPy array of ") + ElementName<T>::kName + " " + written_shape(shape);
   }
-  bool has_shape(const std::vector<int64_t>& shape) const {
-    if (view_.ndim != int(shape.size())) return false;
-    for (size_t i = 0; i < shape.size(); ++i)
-      if (shape[i] != kAny && view_.shape[i] != shape[i]) return false;
+  bool take_buffer(nb::handle value) {
+    if (PyObject_GetBuffer(value.ptr(), &view_, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
+      PyErr_Clear();
+      view_.obj = nullptr;
+      return false;
+    }
+    const std::string format = view_.format ? view_.format : "B";
+    whole_type_ = view_.itemsize == sizeof(T) && (std::is_same_v<T, float>    ? format == "f"
+                                                  : std::is_same_v<T, double> ? format == "d"
+                                                                              : format == "i" || format == "l" || format == "q");
+    data_ = static_cast<T*>(view_.buf);
+    readonly_ = view_.readonly != 0;
+    dimensions_ = view_.ndim;
+    for (int i = 0; i < std::min(dimensions_, kMost); ++i) {
+      shape_[i] = view_.shape[i];
+      whole_type_ = whole_type_ && view_.strides[i] % int64_t(sizeof(T)) == 0;
+      strides_[i] = view_.strides[i] / int64_t(sizeof(T));
+    }
     return true;
   }
-  bool has_elements() const {
-    const std::string format = view_.format ? view_.format : "B";
-    if (view_.itemsize != sizeof(T)) return false;
-    if (std::is_same_v<T, float>) return format == "f";
-    if (std::is_same_v<T, double>) return format == "d";
-    return format == "i" || format == "l" || format == "q";
+  bool take_tensor(nb::handle value) {
+    dlpack::Tensor tensor;
+    if (tensor_exchange()->from_object(value.ptr(), &tensor) != 0) {
+      PyErr_Clear();
+      return false;
+    }
+    if (tensor.device_type != dlpack::kCpu) return false;
+    keep_ = nb::borrow(value);
+    const dlpack::DataType type = data_type<T>();
+    whole_type_ = tensor.type.code == type.code && tensor.type.bits == type.bits && tensor.type.lanes == 1;
+    data_ = reinterpret_cast<T*>(static_cast<char*>(tensor.data) + tensor.byte_offset);
+    dimensions_ = tensor.dimensions;
+    int64_t apart = 1;
+    for (int i = std::min(dimensions_, kMost); i-- > 0;) {
+      shape_[i] = tensor.shape[i];
+      strides_[i] = tensor.strides ? tensor.strides[i] : apart;
+      apart *= shape_[i];
+    }
+    return true;
+  }
+  bool has_shape(const std::vector<int64_t>& shape) const {
+    if (dimensions_ != int(shape.size()) || dimensions_ > kMost) return false;
+    for (size_t i = 0; i < shape.size(); ++i)
+      if (shape[i] != kAny && shape_[i] != shape[i]) return false;
+    return true;
+  }
+  bool is_contiguous() const {
+    if (size() == 0) return true;
+    int64_t apart = 1;
+    for (int i = dimensions_; i-- > 0;) {
+      if (shape_[i] > 1 && strides_[i] != apart) return false;
+      apart *= shape_[i];
+    }
+    return true;
   }
   bool fits(const std::vector<int64_t>& shape, bool rows_apart) const {
-    if (!has_shape(shape) || !has_elements()) return false;
-    if (reinterpret_cast<uintptr_t>(view_.buf) % alignof(T) != 0) return false;
-    if (PyBuffer_IsContiguous(&view_, 'C')) return true;
-    if (!rows_apart || view_.ndim != 2) return false;
-    const auto width = int64_t(sizeof(T));
-    return (view_.strides[1] == width || view_.shape[1] <= 1) && view_.strides[0] % width == 0 && view_.strides[0] >= 0;
+    if (!has_shape(shape) || !whole_type_) return false;
+    if (reinterpret_cast<uintptr_t>(data_) % alignof(T) != 0) return false;
+    if (is_contiguous()) return true;
+    if (!rows_apart || dimensions_ != 2) return false;
+    return (strides_[1] == 1 || shape_[1] <= 1) && strides_[0] >= 0;
+  }
+  void release() {
+    if (view_.obj != nullptr) PyBuffer_Release(&view_);
+    view_.obj = nullptr;
+    keep_.reset();
+  }
+  void swap(In& other) {
+    std::swap(view_, other.view_);
+    std::swap(keep_, other.keep_);
+    std::swap(data_, other.data_);
+    std::swap(readonly_, other.readonly_);
+    std::swap(whole_type_, other.whole_type_);
+    std::swap(dimensions_, other.dimensions_);
+    std::swap(shape_, other.shape_);
+    std::swap(strides_, other.strides_);
   }
 
-  Py_buffer view_;
+  Py_buffer view_{};  // of a buffer, or
+  nb::object keep_;   // a tensor
+  T* data_ = nullptr;
+  bool readonly_ = false, whole_type_ = false;
+  int dimensions_ = 0;
+  int64_t shape_[kMost] = {}, strides_[kMost] = {};
 };
 
 // None, or such an array.

@@ -15,6 +15,8 @@ void bind_sizes(nb::module_& m);
 void bind_versions(nb::module_& m);
 // Whole sequences, forward and backward.
 void bind_sequences(nb::module_& m);
+// One step of memories, forward and backward, and gradients that wait for their call.
+void bind_steps(nb::module_& m);
 // Linear layers over all steps.
 void bind_products(nb::module_& m);
 // A step of an optimiser.

@@ -1,6 +1,5 @@
 #include "bindings/bindings.h"
 
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings/arguments.h"
 #include "index/index_settings.h"
 
 namespace nb = nanobind;
@@ -20,71 +20,82 @@ using namespace nb::literals;
 namespace sparsam {
 namespace {
 
-using Words = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Rows = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Word = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
 // An index by itself, over an (N, W) array that the caller keeps in step with it.
 class ArrayIndex final : WordSource {
  public:
-  ArrayIndex(Words words, const IndexSettings& settings)
-      : words_(std::move(words)),
-        index_(make_index(settings, int32_t(words_.shape(0)), int32_t(words_.shape(1)), this)),
+  ArrayIndex(nb::handle words, nb::handle settings)
+      : words_(words, "words", {kAny, kAny}),
+        rows_(int32_t(require_within("words: rows", words_.length(0), 1, INT32_MAX))),
+        width_(int32_t(require_within("words: width", words_.length(1), 1, 1 << 20))),
+        index_(make_index(taken_object<IndexSettings>(settings, "settings", "an IndexSettings"), rows_, width_, this)),
         room_(size_t(index_->max_candidates())) {}
   ArrayIndex(const ArrayIndex&) = delete;
 
-  void fetch(int32_t row, float* out) const override { std::copy_n(word(row), words_.shape(1), out); }
-  const float* word(int32_t row) const { return words_.data() + size_t(checked(row)) * words_.shape(1); }
+  void fetch(int32_t row, float* out) const override { std::copy_n(word(row), width_, out); }
+  const float* word(int32_t row) const { return words_.data() + size_t(row) * size_t(width_); }
 
   CandidateIndex& index() { return *index_; }
-  void insert(int32_t row) { index_->insert(row, word(row)); }
-  void update(int32_t row) { index_->update(row, word(row)); }
-  void build(const Rows& rows, int threads) {
-    for (size_t i = 0; i < rows.size(); ++i) checked(rows.data()[i]);
+  void insert(nb::handle row_) {
+    const int32_t row = row_from(row_);
+    index_->insert(row, word(row));
+  }
+  void update(nb::handle row_) {
+    const int32_t row = row_from(row_);
+    index_->update(row, word(row));
+  }
+  void remove(nb::handle row) { index_->remove(row_from(row)); }
+  bool contains(nb::handle row) { return index_->contains(row_from(row)); }
+  void build(nb::handle rows_, nb::handle threads_) {
+    const std::vector<int32_t> rows = rows_from(rows_);
+    std::vector<bool> seen(size_t(this->rows_));
+    for (const int32_t row : rows) {
+      if (seen[size_t(row)]) refuse("rows", "distinct rows", std::to_string(row) + " twice");
+      seen[size_t(row)] = true;
+    }
+    const int threads = require_threads(threads_);
     nb::gil_scoped_release unlocked;
     index_->build(rows.data(), int32_t(rows.size()), threads);
   }
-  std::vector<int32_t> query(const Word& query) {
-    if (query.size() != words_.shape(1))
-      throw std::invalid_argument("query: expected a word of " + std::to_string(words_.shape(1)) + " numbers, got " +
-                                  std::to_string(query.size()));
+  std::vector<int32_t> query(nb::handle query_) {
+    const In<float> query(query_, "query", {width_});
     index_->settle(1);
     const int32_t n = index_->query(query.data(), scratch_, room_.data());
     return {room_.begin(), room_.begin() + n};
   }
   // Each row out and in again, without a call from Python for each.
-  void churn(const Rows& rows) {
+  void churn(nb::handle rows_) {
+    const std::vector<int32_t> rows = rows_from(rows_);
     nb::gil_scoped_release unlocked;
     for (size_t i = 0; i < rows.size(); ++i) {
-      const int32_t row = rows.data()[i];
+      const int32_t row = rows[i];
       index_->remove(row);
       index_->insert(row, word(row));
       if (i % kStep == kStep - 1) index_->settle(1);  // as a step of the engine does
     }
   }
-  void update_all(const Rows& rows) {
+  void update_all(nb::handle rows_) {
+    const std::vector<int32_t> rows = rows_from(rows_);
     nb::gil_scoped_release unlocked;
     for (size_t i = 0; i < rows.size(); ++i) {
-      update(rows.data()[i]);
+      index_->update(rows[i], word(rows[i]));
       if (i % kStep == kStep - 1) index_->settle(1);
     }
   }
   // The row most similar to each query among those proposed, by inner product; so many queries are asked at a time.
-  std::vector<int32_t> nearest(const Words& queries, int at_once) {
-    if (queries.shape(1) != words_.shape(1))
-      throw std::invalid_argument("queries: expected words of " + std::to_string(words_.shape(1)) + " numbers, got " +
-                                  std::to_string(queries.shape(1)));
-    if (at_once < 1) throw std::invalid_argument("at_once: expected at least 1, got " + std::to_string(at_once));
+  std::vector<int32_t> nearest(nb::handle queries_, nb::handle at_once_) {
+    const In<float> queries(queries_, "queries", {kAny, width_});
+    const int at_once = int(require_within("at_once", taken<int64_t>(at_once_, "at_once"), 1, 1 << 16));
+    const auto width = size_t(width_);
     nb::gil_scoped_release unlocked;
     index_->settle(1);
-    std::vector<int32_t> best(queries.shape(0), -1), found(room_.size() * size_t(at_once)), counts(at_once);
+    std::vector<int32_t> best(size_t(queries.length(0)), -1), found(room_.size() * size_t(at_once)), counts(at_once);
     for (size_t q = 0; q < best.size(); q += size_t(at_once)) {
       const int asked = int(std::min<size_t>(size_t(at_once), best.size() - q));
-      index_->query_all(queries.data() + q * words_.shape(1), asked, scratch_, found.data(), int32_t(room_.size()),
+      index_->query_all(queries.data() + q * width, asked, scratch_, found.data(), int32_t(room_.size()),
                         counts.data(), nullptr);
       for (int i = 0; i < asked; ++i)
         best[q + size_t(i)] = nearest_of(found.data() + size_t(i) * room_.size(), counts[size_t(i)],
-                                         queries.data() + (q + size_t(i)) * words_.shape(1));
+                                         queries.data() + (q + size_t(i)) * width);
     }
     return best;
   }
@@ -97,21 +108,24 @@ class ArrayIndex final : WordSource {
     for (int32_t i = 0; i < count; ++i) {
       const float* at = word(rows[i]);
       float score = 0;
-      for (size_t j = 0; j < words_.shape(1); ++j) score += at[j] * query[j];
+      for (int32_t j = 0; j < width_; ++j) score += at[j] * query[j];
       if (score > top) top = score, best = rows[i];
     }
     return best;
   }
-  int32_t checked(int32_t row) const {
-    if (row < 0 || size_t(row) >= words_.shape(0))
-      throw std::invalid_argument("row: expected one of 0.." + std::to_string(words_.shape(0) - 1) + ", got " +
-                                  std::to_string(row));
-    return row;
+  int32_t row_from(nb::handle row) const {
+    return int32_t(require_within("row", taken<int64_t>(row, "row"), 0, rows_ - 1));
+  }
+  std::vector<int32_t> rows_from(nb::handle value) const {
+    const In<int32_t> rows(value, "rows", {kAny});
+    for (size_t i = 0; i < rows.size(); ++i) require_within("rows", rows.data()[i], 0, rows_ - 1);
+    return {rows.data(), rows.data() + rows.size()};
   }
 
   static constexpr size_t kStep = 20;  // words that a step of SAM writes, R = K = 4
 
-  Words words_;
+  In<float> words_;
+  int32_t rows_, width_;
   std::unique_ptr<CandidateIndex> index_;
   CandidateIndex::Scratch scratch_;
   std::vector<int32_t> room_;
@@ -123,24 +137,28 @@ void bind_indexes(nb::module_& m) {
   nb::class_<IndexSettings>(m, "IndexSettings")
       .def(
           "__init__",
-          [](IndexSettings* self, const std::string& kind, const std::map<std::string, int64_t>& numbers,
-             int32_t exact_until) {
-            new (self) IndexSettings{kind, numbers, exact_until};
-            make_index(*self, 1, 1, nullptr);  // complains about what does not exist
+          [](IndexSettings* self, nb::handle kind, nb::handle numbers, nb::handle exact_until) {
+            IndexSettings settings;
+            settings.kind = taken<std::string>(kind, "kind");
+            settings.numbers = taken<std::map<std::string, int64_t>>(numbers, "numbers", "a dict of names and ints");
+            settings.exact_until =
+                int32_t(require_within("exact_until", taken<int64_t>(exact_until, "exact_until"), 0, INT32_MAX));
+            make_index(settings, 1, 1, nullptr);  // complains about what does not exist
+            new (self) IndexSettings(std::move(settings));
           },
-          "kind"_a, "numbers"_a, "exact_until"_a = 0);
+          "kind"_a.none(), "numbers"_a.none(), "exact_until"_a.none() = 0);
   nb::class_<ArrayIndex>(m, "ArrayIndex")
-      .def(nb::init<Words, const IndexSettings&>(), "words"_a, "settings"_a)
-      .def("insert", &ArrayIndex::insert)
-      .def("update", &ArrayIndex::update)
-      .def("remove", [](ArrayIndex& self, int32_t row) { self.index().remove(row); })
+      .def(nb::init<nb::handle, nb::handle>(), "words"_a.none(), "settings"_a.none())
+      .def("insert", &ArrayIndex::insert, "row"_a.none())
+      .def("update", &ArrayIndex::update, "row"_a.none())
+      .def("remove", &ArrayIndex::remove, "row"_a.none())
       .def("clear", [](ArrayIndex& self) { self.index().clear(); })
-      .def("build", &ArrayIndex::build, "rows"_a, "threads"_a = 1)
-      .def("query", &ArrayIndex::query)
-      .def("nearest", &ArrayIndex::nearest, "queries"_a, "at_once"_a = 1)
-      .def("churn", &ArrayIndex::churn)
-      .def("update_all", &ArrayIndex::update_all)
-      .def("contains", [](ArrayIndex& self, int32_t row) { return self.index().contains(row); })
+      .def("build", &ArrayIndex::build, "rows"_a.none(), "threads"_a.none() = 1)
+      .def("query", &ArrayIndex::query, "query"_a.none())
+      .def("nearest", &ArrayIndex::nearest, "queries"_a.none(), "at_once"_a.none() = 1)
+      .def("churn", &ArrayIndex::churn, "rows"_a.none())
+      .def("update_all", &ArrayIndex::update_all, "rows"_a.none())
+      .def("contains", &ArrayIndex::contains, "row"_a.none())
       .def("__len__", [](ArrayIndex& self) { return self.index().size(); })
       .def_prop_ro("rebuilds", [](ArrayIndex& self) { return self.index().rebuilds(); })
       .def_prop_ro("bytes", [](ArrayIndex& self) { return self.index().bytes(); });

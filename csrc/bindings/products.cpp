@@ -46,7 +46,7 @@ void multiply(const Matrix<T>& a, const Matrix<T>& w, nb::handle bias_, bool for
 }
 
 template <class T>
-nb::object linear(nb::handle a_, nb::handle w_, nb::handle bias, int64_t threads) {
+nb::object linear(nb::handle a_, nb::handle w_, nb::handle bias, nb::handle threads) {
   const Matrix<T> a(a_, "a"), w(w_, "w");
   const Numbers<T> out(size_t(a.length(0)) * w.length(0));
   multiply(a, w, bias, true, out.get(), require_threads(threads));
@@ -54,7 +54,7 @@ nb::object linear(nb::handle a_, nb::handle w_, nb::handle bias, int64_t threads
 }
 
 template <class T>
-nb::object linear_back(nb::handle a_, nb::handle w_, int64_t threads) {
+nb::object linear_back(nb::handle a_, nb::handle w_, nb::handle threads) {
   const Matrix<T> a(a_, "a"), w(w_, "w");
   const Numbers<T> out(size_t(a.length(0)) * w.length(1));
   multiply(a, w, nb::none(), false, out.get(), require_threads(threads));
@@ -62,7 +62,9 @@ nb::object linear_back(nb::handle a_, nb::handle w_, int64_t threads) {
 }
 
 template <class T>
-void row_product(nb::handle a_, nb::handle w_, nb::handle bias, bool forward, nb::handle out_, int64_t threads) {
+void row_product(nb::handle a_, nb::handle w_, nb::handle bias, nb::handle forward_, nb::handle out_,
+                 nb::handle threads) {
+  const bool forward = taken<bool>(forward_, "forward");
   const Matrix<T> a(a_, "a"), w(w_, "w");
   const In<T> out = output<T>(out_, a.length(0), w.length(forward ? 0 : 1));
   multiply(a, w, bias, forward, out.writable(), require_threads(threads));
@@ -77,7 +79,7 @@ void transposed_product(const Matrix<T>& a, const Matrix<T>& b, T* out, int thre
 }
 
 template <class T>
-nb::object tall(nb::handle a_, nb::handle b_, int64_t threads) {
+nb::object tall(nb::handle a_, nb::handle b_, nb::handle threads) {
   const Matrix<T> a(a_, "a"), b(b_, "b", a.length(0));
   const Numbers<T> out(size_t(a.length(1)) * b.length(1));
   transposed_product(a, b, out.get(), require_threads(threads));
@@ -85,7 +87,7 @@ nb::object tall(nb::handle a_, nb::handle b_, int64_t threads) {
 }
 
 template <class T>
-void tall_product(nb::handle a_, nb::handle b_, nb::handle out_, int64_t threads) {
+void tall_product(nb::handle a_, nb::handle b_, nb::handle out_, nb::handle threads) {
   const Matrix<T> a(a_, "a"), b(b_, "b", a.length(0));
   const In<T> out = output<T>(out_, a.length(1), b.length(1));
   transposed_product(a, b, out.writable(), require_threads(threads));
@@ -98,9 +100,9 @@ bool is_double(nb::handle a) {
 
 template <class T>
 void bind_product(nb::module_& m, const std::string& suffix) {
-  m.def(("linear" + suffix).c_str(), &linear<T>, "a"_a, "w"_a, "bias"_a.none(), "threads"_a);
-  m.def(("linear_back" + suffix).c_str(), &linear_back<T>, "a"_a, "w"_a, "threads"_a);
-  m.def(("tall" + suffix).c_str(), &tall<T>, "a"_a, "b"_a, "threads"_a);
+  m.def(("linear" + suffix).c_str(), &linear<T>, "a"_a.none(), "w"_a.none(), "bias"_a.none(), "threads"_a.none());
+  m.def(("linear_back" + suffix).c_str(), &linear_back<T>, "a"_a.none(), "w"_a.none(), "threads"_a.none());
+  m.def(("tall" + suffix).c_str(), &tall<T>, "a"_a.none(), "b"_a.none(), "threads"_a.none());
 }
 
 }  // namespace
@@ -110,16 +112,16 @@ void bind_products(nb::module_& m) {
   bind_product<double>(m, "64");
   m.def(
       "row_product",
-      [](nb::handle a, nb::handle w, nb::handle bias, bool forward, nb::handle out, int64_t threads) {
+      [](nb::handle a, nb::handle w, nb::handle bias, nb::handle forward, nb::handle out, nb::handle threads) {
         (is_double(a) ? row_product<double> : row_product<float>)(a, w, bias, forward, out, threads);
       },
-      "a"_a, "w"_a, "bias"_a.none(), "forward"_a, "out"_a, "threads"_a);
+      "a"_a.none(), "w"_a.none(), "bias"_a.none(), "forward"_a.none(), "out"_a.none(), "threads"_a.none());
   m.def(
       "tall_product",
-      [](nb::handle a, nb::handle b, nb::handle out, int64_t threads) {
+      [](nb::handle a, nb::handle b, nb::handle out, nb::handle threads) {
         (is_double(a) ? tall_product<double> : tall_product<float>)(a, b, out, threads);
       },
-      "a"_a, "b"_a, "out"_a, "threads"_a);
+      "a"_a.none(), "b"_a.none(), "out"_a.none(), "threads"_a.none());
 }
 
 }  // namespace sparsam

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/tensors.h"
 #include "step/record.h"
 
 namespace sparsam {
@@ -28,6 +29,13 @@ nb::object to_numpy(const Numbers<T>& numbers, std::vector<size_t> shape) {
   auto* owned = new std::shared_ptr<T[]>(numbers.data);
   nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::shared_ptr<T[]>*>(p); });
   return nb::cast(nb::ndarray<nb::numpy, T>(owned->get(), shape.size(), shape.data(), owner));
+}
+
+// The same as a tensor where PyTorch gives them without a detour (tensors.h).
+template <class T>
+nb::object to_python(const Numbers<T>& numbers, const std::vector<size_t>& shape) {
+  if (!numbers || tensor_exchange() == nullptr) return to_numpy(numbers, shape);
+  return make_tensor(numbers.data, numbers.get(), data_type<T>(), shape);
 }
 
 }  // namespace sparsam

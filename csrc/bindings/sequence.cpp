@@ -9,6 +9,7 @@
 
 #include "bindings/arguments.h"
 #include "bindings/bindings.h"
+#include "bindings/memory_gradients.h"
 #include "bindings/results.h"
 #include "bindings/signals.h"
 #include "bindings/versions.h"
@@ -70,21 +71,15 @@ std::vector<int64_t> lengths_from(nb::handle value, int64_t steps, int64_t batch
   return out;
 }
 
-std::vector<int32_t> rows_from(nb::handle value, const SequenceShape& s) {
-  const In<int64_t> rows(value, "rows0", {s.batch, s.heads, s.k});
-  std::vector<int32_t> out;
-  out.reserve(rows.size());
-  for (size_t i = 0; i < rows.size(); ++i)
-    out.push_back(int32_t(require_within("rows0", rows.data()[i], -1, s.rows - 1)));
-  return out;
-}
-
 template <class T>
-std::shared_ptr<Record<T>> forward(const MemoryShape& sizes, Cell cell, int64_t hidden, nb::handle x_, nb::handle w_ih,
-                                   nb::handle w_hh, nb::handle b_ih, nb::handle b_hh, nb::handle w_interface,
+std::shared_ptr<Record<T>> forward(nb::handle sizes_, nb::handle cell_, nb::handle hidden_, nb::handle x_,
+                                   nb::handle w_ih, nb::handle w_hh, nb::handle b_ih, nb::handle b_hh, nb::handle w_interface,
                                    nb::handle b_interface, nb::handle h0_, nb::handle c0_, nb::handle read0_,
                                    nb::handle rows0, nb::handle weights0_, nb::handle lengths, nb::handle versions,
-                                   bool record, bool trace, int64_t threads) {
+                                   nb::handle record, nb::handle trace, nb::handle threads) {
+  const auto& sizes = taken_object<MemoryShape>(sizes_, "sizes", "a Sizes");
+  const Cell cell = taken<Cell>(cell_, "cell", "a Cell");
+  const auto hidden = taken<int64_t>(hidden_, "hidden");
   const bool controls = traits(cell).blocks > 0;
   const In<T> x(x_, "x", {kAny, kAny, controls ? kAny : InterfaceLayout(sizes).size});
   const SequenceShape s = sequence_shape(sizes, cell, hidden, x.length(0), x.length(1), x.length(2));
@@ -100,8 +95,7 @@ std::shared_ptr<Record<T>> forward(const MemoryShape& sizes, Cell cell, int64_t 
     require_none(c0_, "c0", (std::string("for Cell.") + traits(cell).name).c_str());
   const In<T> read0(read0_, "read0", {s.batch, s.heads, s.width});
   const In<T> weights0(weights0_, "weights0", {s.batch, s.heads, s.k});
-  for (size_t i = 0; i < weights0.size(); ++i)
-    if (weights0.data()[i] < 0) refuse("weights0", "numbers of at least 0", std::to_string(weights0.data()[i]));
+  require_weights(weights0);
   ForwardCall<T> call{s,
                       x.data(),
                       parameters.weights,
@@ -112,61 +106,23 @@ std::shared_ptr<Record<T>> forward(const MemoryShape& sizes, Cell cell, int64_t 
                       weights0.data(),
                       lengths_from(lengths, s.steps, s.batch),
                       versions_from<T>(versions, s.batch, sizes),
-                      record,
-                      trace,
+                      taken<bool>(record, "record"),
+                      taken<bool>(trace, "trace"),
                       require_threads(threads),
                       signal_check()};
   nb::gil_scoped_release unlocked;
   return run_forward(call);
 }
 
-// Gradients of memories: batch elements and rows (2, n), and words (n, W).
 template <class T>
-std::vector<RowGradients<T>> memory_gradients(const SequenceShape& s, nb::handle at_, nb::handle words_) {
-  std::vector<RowGradients<T>> out(s.batch);
-  if (at_.is_none()) {
-    require_none(words_, "memory_words", "where memory_at is None");
-    return out;
-  }
-  const In<int64_t> at(at_, "memory_at", {2, kAny});
-  const int64_t count = at.length(1);
-  const In<T> words(words_, "memory_words", {count, s.width});
-  for (int64_t i = 0; i < count; ++i) {
-    auto& to = out[size_t(require_within("memory_at: batch elements", at.data()[i], 0, s.batch - 1))];
-    to.rows.push_back(int32_t(require_within("memory_at: rows", at.data()[count + i], 0, s.rows - 1)));
-    to.words.insert(to.words.end(), words.data() + i * s.width, words.data() + (i + 1) * s.width);
-  }
-  return out;
-}
-
-// Gradients of links: batch elements, rows of `Links` and columns (3, n), and values (n).
-template <class T>
-std::vector<LinkEntries<T>> link_gradients(const SequenceShape& s, nb::handle at_, nb::handle values_) {
-  std::vector<LinkEntries<T>> out(s.batch);
-  if (at_.is_none()) {
-    require_none(values_, "link_values", "where link_at is None");
-    return out;
-  }
-  if (!s.link_gradients) refuse("link_at", "None, since the links are constants", described(at_));
-  const In<int64_t> at(at_, "link_at", {3, kAny});
-  const int64_t count = at.length(1);
-  const In<T> values(values_, "link_values", {count});
-  for (int64_t i = 0; i < count; ++i) {
-    auto& to = out[size_t(require_within("link_at: batch elements", at.data()[i], 0, s.batch - 1))];
-    to.ids.push_back(require_within("link_at: rows", at.data()[count + i], 0, 2 * int64_t(s.rows)));
-    to.columns.push_back(int32_t(require_within("link_at: columns", at.data()[2 * count + i], 0, s.rows - 1)));
-    to.values.push_back(values.data()[i]);
-  }
-  return out;
-}
-
-template <class T>
-std::shared_ptr<Gradients<T>> backward(Record<T>& record, nb::handle x_, nb::handle w_ih,
+std::shared_ptr<Gradients<T>> backward(nb::handle record_, nb::handle x_, nb::handle w_ih,
                                        nb::handle w_hh, nb::handle b_ih, nb::handle b_hh, nb::handle w_interface,
                                        nb::handle b_interface, nb::handle d_joint_, nb::handle d_hidden_,
                                        nb::handle d_cell_, nb::handle d_read_, nb::handle d_weights_,
                                        nb::handle memory_at, nb::handle memory_words, nb::handle link_at,
-                                       nb::handle link_values, bool needs_x, int64_t threads) {
+                                       nb::handle link_values, nb::handle needs_x, nb::handle threads,
+                                       nb::handle needs_memory, nb::handle pending, nb::handle source, nb::handle pass) {
+  auto& record = taken_object<Record<T>>(record_, "record", (std::string("a Record of ") + ElementName<T>::kName).c_str());
   const SequenceShape& s = record.shape;
   const bool controls = traits(s.cell).blocks > 0;
   std::optional<In<T>> x, d_hidden, d_cell;
@@ -192,52 +148,15 @@ std::shared_ptr<Gradients<T>> backward(Record<T>& record, nb::handle x_, nb::han
                        data_or_null(d_weights),
                        memory_gradients<T>(s, memory_at, memory_words),
                        link_gradients<T>(s, link_at, link_values),
-                       needs_x,
+                       taken<bool>(needs_x, "needs_x"),
+                       taken<bool>(needs_memory, "needs_memory"),
                        require_threads(threads),
-                       signal_check()};
+                       signal_check(),
+                       pending_from<T>(pending, "pending"),
+                       pending_from<T>(source, "source"),
+                       taken<int64_t>(pass, "pass_number")};
   nb::gil_scoped_release unlocked;
   return run_backward(record, std::move(call));
-}
-
-template <class T>
-nb::object memory_at(const Gradients<T>& g) {
-  std::vector<int64_t> batches, rows;
-  for (size_t b = 0; b < g.memory.size(); ++b) {
-    batches.insert(batches.end(), g.memory[b].rows.size(), int64_t(b));
-    rows.insert(rows.end(), g.memory[b].rows.begin(), g.memory[b].rows.end());
-  }
-  const size_t count = rows.size();
-  batches.insert(batches.end(), rows.begin(), rows.end());
-  return to_numpy(std::move(batches), {2, count});
-}
-template <class T>
-nb::object memory_words(const Gradients<T>& g) {
-  std::vector<T> words;
-  for (const auto& one : g.memory) words.insert(words.end(), one.words.begin(), one.words.end());
-  const size_t width = size_t(g.shape.width), count = words.size() / width;
-  return to_numpy(std::move(words), {count, width});
-}
-template <class T>
-nb::object links_at(const Gradients<T>& g) {
-  if (!g.shape.link_gradients) return nb::none();
-  std::vector<int64_t> batches, ids, columns;
-  for (size_t b = 0; b < g.links.size(); ++b) {
-    batches.insert(batches.end(), g.links[b].ids.size(), int64_t(b));
-    ids.insert(ids.end(), g.links[b].ids.begin(), g.links[b].ids.end());
-    columns.insert(columns.end(), g.links[b].columns.begin(), g.links[b].columns.end());
-  }
-  const size_t count = ids.size();
-  batches.insert(batches.end(), ids.begin(), ids.end());
-  batches.insert(batches.end(), columns.begin(), columns.end());
-  return to_numpy(std::move(batches), {3, count});
-}
-template <class T>
-nb::object links_values(const Gradients<T>& g) {
-  if (!g.shape.link_gradients) return nb::none();
-  std::vector<T> values;
-  for (const auto& one : g.links) values.insert(values.end(), one.values.begin(), one.values.end());
-  const size_t count = values.size();
-  return to_numpy(std::move(values), {count});
 }
 
 template <class T>
@@ -262,6 +181,30 @@ struct Shapes {
   size_t gates() const { return size_t(traits(s.cell).blocks) * s.hidden; }
 };
 
+// (joint, hidden, cell, read, weights, rows).
+template <class T>
+nb::tuple outputs(const Record<T>& r) {
+  const Shapes shapes(r);
+  return nb::make_tuple(to_python(r.joint, shapes.steps(r.shape.joint)), to_python(r.state.hidden, shapes.hidden()),
+                        to_python(r.state.cell, shapes.hidden()), to_python(r.state.read, shapes.read()),
+                        to_python(r.state.weights, shapes.reads()), to_python(r.state.rows, shapes.reads()));
+}
+
+// In the order of the arguments of `forward`, from x to weights0.
+template <class T>
+nb::tuple gradient_outputs(const Gradients<T>& g) {
+  const Shapes shapes(g);
+  const SequenceShape& s = g.shape;
+  const std::vector<size_t> gates{shapes.gates()};
+  return nb::make_tuple(to_python(g.x, shapes.steps(s.inputs)),
+                        to_python(g.w_ih, {shapes.gates(), size_t(s.inputs + s.read_width())}),
+                        to_python(g.w_hh, {shapes.gates(), size_t(s.hidden)}), to_python(g.b_ih, gates),
+                        to_python(g.b_hh, gates), to_python(g.w_interface, {size_t(s.interface), size_t(s.hidden)}),
+                        to_python(g.b_interface, {size_t(s.interface)}), to_python(g.state.hidden, shapes.hidden()),
+                        to_python(g.state.cell, shapes.hidden()), to_python(g.state.read, shapes.read()),
+                        to_python(g.state.weights, shapes.reads()));
+}
+
 template <class T>
 void bind_sequence(nb::module_& m, const std::string& suffix) {
   using R = Record<T>;
@@ -276,6 +219,9 @@ void bind_sequence(nb::module_& m, const std::string& suffix) {
       .def_prop_ro("trace", &trace<T>)
       .def_ro("before", &R::before)
       .def_ro("after", &R::after)
+      .def_prop_ro("versions_before", [](const R& r) { return VersionBatch<T>{r.before}; })
+      .def_prop_ro("versions_after", [](const R& r) { return VersionBatch<T>{r.after}; })
+      .def("outputs", &outputs<T>)
       .def_prop_ro("bytes", &R::bytes);
   nb::class_<G>(m, ("Gradients" + suffix).c_str())
       .def_prop_ro("x", [](const G& g) { return to_numpy(g.x, Shapes(g).steps(g.shape.inputs)); })
@@ -293,19 +239,21 @@ void bind_sequence(nb::module_& m, const std::string& suffix) {
       .def_prop_ro("cell", [](const G& g) { return to_numpy(g.state.cell, Shapes(g).hidden()); })
       .def_prop_ro("read", [](const G& g) { return to_numpy(g.state.read, Shapes(g).read()); })
       .def_prop_ro("weights", [](const G& g) { return to_numpy(g.state.weights, Shapes(g).reads()); })
+      .def("outputs", &gradient_outputs<T>)
       .def_prop_ro("memory_at", &memory_at<T>)
       .def_prop_ro("memory_words", &memory_words<T>)
       .def_prop_ro("links_at", &links_at<T>)
       .def_prop_ro("links_values", &links_values<T>);
-  m.def(("forward" + suffix).c_str(), &forward<T>, "sizes"_a, "cell"_a, "hidden"_a, "x"_a.none(), "w_ih"_a.none(),
+  m.def(("forward" + suffix).c_str(), &forward<T>, "sizes"_a.none(), "cell"_a.none(), "hidden"_a.none(), "x"_a.none(), "w_ih"_a.none(),
         "w_hh"_a.none(), "b_ih"_a.none(), "b_hh"_a.none(), "w_interface"_a.none(), "b_interface"_a.none(),
         "h0"_a.none(), "c0"_a.none(), "read0"_a.none(), "rows0"_a.none(), "weights0"_a.none(), "lengths"_a.none(),
-        "versions"_a.none(), "record"_a, "trace"_a, "threads"_a);
-  m.def(("backward" + suffix).c_str(), &backward<T>, "record"_a, "x"_a.none(), "w_ih"_a.none(),
+        "versions"_a.none(), "record"_a.none(), "trace"_a.none(), "threads"_a.none());
+  m.def(("backward" + suffix).c_str(), &backward<T>, "record"_a.none(), "x"_a.none(), "w_ih"_a.none(),
         "w_hh"_a.none(), "b_ih"_a.none(), "b_hh"_a.none(), "w_interface"_a.none(), "b_interface"_a.none(),
         "d_joint"_a.none(), "d_hidden"_a.none(), "d_cell"_a.none(), "d_read"_a.none(), "d_weights"_a.none(),
-        "memory_at"_a.none(), "memory_words"_a.none(), "link_at"_a.none(), "link_values"_a.none(), "needs_x"_a,
-        "threads"_a);
+        "memory_at"_a.none(), "memory_words"_a.none(), "link_at"_a.none(), "link_values"_a.none(),
+        "needs_x"_a.none(), "threads"_a.none(), "needs_memory"_a.none() = true, "pending"_a.none() = nb::none(),
+        "source"_a.none() = nb::none(), "pass_number"_a.none() = 0);
 }
 
 }  // namespace

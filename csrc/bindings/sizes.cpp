@@ -19,22 +19,24 @@ namespace sparsam {
 namespace {
 
 // Any other number than a 32-bit one is named, not just refused.
-int32_t narrow(const char* name, int64_t value) { return int32_t(require_within(name, value, INT32_MIN, INT32_MAX)); }
+int32_t narrow(const char* name, nb::handle value) {
+  return int32_t(require_within(name, taken<int64_t>(value, name), INT32_MIN, INT32_MAX));
+}
 
-void make_sizes(MemoryShape* self, int64_t rows, int64_t width, int64_t heads, int64_t k, Similarity similarity,
-                double delta, int64_t k_links, bool link_gradients, bool free_usage,
-                std::shared_ptr<IndexSettings> index) {
+void make_sizes(MemoryShape* self, nb::handle rows, nb::handle width, nb::handle heads, nb::handle k,
+                nb::handle similarity, nb::handle delta, nb::handle k_links, nb::handle link_gradients,
+                nb::handle free_usage, nb::handle index) {
   MemoryShape s;
   s.rows = narrow("rows", rows);
   s.width = narrow("width", width);
   s.heads = narrow("heads", heads);
   s.k = narrow("k", k);
-  s.similarity = similarity;
-  s.delta = delta;
+  s.similarity = taken<Similarity>(similarity, "similarity", "a Similarity");
+  s.delta = taken<double>(delta, "delta");
   s.k_links = narrow("k_links", k_links);
-  s.link_gradients = link_gradients;
-  s.free_usage = free_usage;
-  s.index = std::move(index);
+  s.link_gradients = taken<bool>(link_gradients, "link_gradients");
+  s.free_usage = taken<bool>(free_usage, "free_usage");
+  if (!index.is_none()) s.index = taken<std::shared_ptr<IndexSettings>>(index, "index", "an IndexSettings");
   require_valid(s);
   new (self) MemoryShape(std::move(s));
 }
@@ -57,8 +59,8 @@ void bind_sizes(nb::module_& m) {
   SPARSAM_CELLS(SPARSAM_BIND_CELL)
 #undef SPARSAM_BIND_CELL
   nb::class_<MemoryShape>(m, "Sizes")
-      .def("__init__", &make_sizes, "rows"_a, "width"_a, "heads"_a, "k"_a, "similarity"_a, "delta"_a, "k_links"_a = 0,
-           "link_gradients"_a = false, "free_usage"_a = false, "index"_a.none() = nb::none())
+      .def("__init__", &make_sizes, "rows"_a.none(), "width"_a.none(), "heads"_a.none(), "k"_a.none(), "similarity"_a.none(), "delta"_a.none(), "k_links"_a.none() = 0,
+           "link_gradients"_a.none() = false, "free_usage"_a.none() = false, "index"_a.none() = nb::none())
       .def_ro("rows", &MemoryShape::rows)
       .def_ro("width", &MemoryShape::width)
       .def_ro("heads", &MemoryShape::heads)

@@ -79,15 +79,26 @@ void require_initial(const std::shared_ptr<InitialWords<T>>& initial, const Stor
 }
 
 template <class T>
-typename Version<T>::Pointer fresh(const MemoryShape& sizes, std::shared_ptr<InitialWords<T>> initial) {
-  require_initial(initial, sizes);
+std::shared_ptr<InitialWords<T>> initial_from(nb::handle value, const StoredShape& shape) {
+  std::shared_ptr<InitialWords<T>> initial;
+  if (!value.is_none())
+    initial = taken<std::shared_ptr<InitialWords<T>>>(
+        value, "initial", (std::string("None or an Initial of ") + ElementName<T>::kName).c_str());
+  require_initial(initial, shape);
+  return initial;
+}
+
+template <class T>
+typename Version<T>::Pointer fresh(nb::handle sizes_, nb::handle initial_) {
+  const auto& sizes = taken_object<MemoryShape>(sizes_, "sizes", "a Sizes");
+  std::shared_ptr<InitialWords<T>> initial = initial_from<T>(initial_, sizes);
   return Version<T>::fresh(sizes, std::move(initial));
 }
 
 template <class T>
-typename Version<T>::Pointer restored_from(const MemoryShape& sizes, std::shared_ptr<InitialWords<T>> initial,
-                                           nb::handle parts) {
-  require_initial(initial, sizes);
+typename Version<T>::Pointer restored_from(nb::handle sizes_, nb::handle initial_, nb::handle parts) {
+  const auto& sizes = taken_object<MemoryShape>(sizes_, "sizes", "a Sizes");
+  std::shared_ptr<InitialWords<T>> initial = initial_from<T>(initial_, sizes);
   if (!nb::isinstance<nb::dict>(parts)) refuse("parts", "a dict of arrays", described(parts));
   const char* names[] = {"rows",         "words",        "recency",    "link_ids",
                          "link_columns", "link_weights", "usage_rows", "usage"};
@@ -178,7 +189,7 @@ void bind_version(nb::module_& m, const std::string& suffix) {
             require_within("words: width", words.length(1), 1, 1 << 20);
             new (self) InitialWords<T>(words.data(), int32_t(words.length(0)), int32_t(words.length(1)));
           },
-          "words"_a)
+          "words"_a.none())
       .def_prop_ro("indexes",
                    [](const InitialWords<T>& self) {
                      const std::lock_guard<std::mutex> hold(self.lock);
@@ -212,10 +223,17 @@ void bind_version(nb::module_& m, const std::string& suffix) {
             nb::gil_scoped_release unlocked;
             return self.equals(words.data());
           },
-          "words"_a);
+          "words"_a.none());
+  using Batch = VersionBatch<T>;
+  nb::class_<Batch>(m, ("Versions" + suffix).c_str())
+      .def("__len__", [](const Batch& batch) { return batch.versions.size(); })
+      .def("__getitem__", [](const Batch& batch, int64_t b) {
+        if (b < 0 || b >= int64_t(batch.versions.size())) throw nb::index_error("b: expected a batch element");
+        return batch.versions[size_t(b)];
+      });
   nb::class_<V>(m, ("Version" + suffix).c_str())
-      .def_static("fresh", &fresh<T>, "sizes"_a, "initial"_a.none() = nb::none())
-      .def_static("restored", &restored_from<T>, "sizes"_a, "initial"_a.none(), "parts"_a)
+      .def_static("fresh", &fresh<T>, "sizes"_a.none(), "initial"_a.none() = nb::none())
+      .def_static("restored", &restored_from<T>, "sizes"_a.none(), "initial"_a.none(), "parts"_a.none())
       .def("export", &exported<T>)
       .def("copied",
            [](V& version) { return reading(version, [&](Timeline<T>&) { return copied(version); }); })
@@ -224,7 +242,7 @@ void bind_version(nb::module_& m, const std::string& suffix) {
            [](V& version) { return reading(version, [](Timeline<T>& timeline) { return timeline.ring.recency(); }); })
       .def("link_rows", &link_rows<T>)
       .def("usage_rows", &usage_rows<T>)
-      .def("candidates", &candidates<T>, "query"_a)
+      .def("candidates", &candidates<T>, "query"_a.none())
       .def_prop_ro("is_current",
                    [](V& version) {
                      nb::gil_scoped_release unlocked;

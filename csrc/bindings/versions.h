@@ -18,9 +18,21 @@ inline std::string described(const StoredShape& shape) {
          std::to_string(shape.k_links) + " links to a row, " + (shape.free_usage ? "usage" : "a ring");
 }
 
-// A list of `batch` versions of memories of this shape.
+// The versions of a batch as one object of Python, which makes objects of its elements when asked for them.
+template <class T>
+struct VersionBatch {
+  Versions<T> versions;
+};
+
+// `batch` versions of memories of this shape, as a list or as the core gave them.
 template <class T>
 Versions<T> versions_from(nb::handle value, int64_t batch, const StoredShape& shape) {
+  VersionBatch<T>* whole = nullptr;
+  if (nb::try_cast(value, whole, false) && whole != nullptr && int64_t(whole->versions.size()) == batch) {
+    for (const auto& version : whole->versions)
+      if (!(version->shape() == shape)) refuse("versions", described(shape), described(version->shape()));
+    return whole->versions;
+  }
   if (!nb::isinstance<nb::list>(value) && !nb::isinstance<nb::tuple>(value))
     refuse("versions", "a list of versions", described(value));
   const nb::object items = nb::borrow(value);

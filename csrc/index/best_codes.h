@@ -8,8 +8,8 @@
 
 namespace sparsam {
 
-// What it ends with does not depend on the order in which rows came: ties go to the lowest row. Rows are gathered twice
-// as many as wanted before the lesser half, or nearly so, is let go: that takes one pass and keeps O(1) per row.
+// The result does not depend on the order in which rows came: ties go to the lowest row. Twice as many rows as wanted
+// are gathered before about half of them, the worst, are dropped: that takes one pass, so O(1) per row.
 class BestCodes {
  public:
   // Of the query that is being answered: score = factor * (unit * sum + base) + bias.
@@ -28,7 +28,7 @@ class BestCodes {
     over_unit = unit_ > 0.0f ? 1.0f / unit_ : 0.0f;
     base = base_;
   }
-  // From scratch; scores below `least` are of no interest.
+  // From scratch; scores below `least` are ignored.
   void begin(int32_t wanted, float least = -std::numeric_limits<float>::infinity()) {
     noted_count = 0;
     wanted_ = static_cast<size_t>(wanted);

@@ -16,7 +16,7 @@
 namespace sparsam::SPARSAM_ISA {
 
 constexpr int32_t kBucketEntries = 7;
-constexpr int32_t kDense = 1 << 16;  // words from which on an index asks for large pages
+constexpr int32_t kDense = 1 << 16;  // an index of more words than this asks for large pages
 constexpr int kScannedBlocks = 4;  // of a chain, per visit: many equal words in one bucket must not cost O(N)
 
 // Zero bytes are an empty bucket: rows are stored plus one, links to block 0 mean none.

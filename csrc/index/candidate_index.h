@@ -64,8 +64,8 @@ class CandidateIndex {
   };
 
   CandidateIndex(int32_t capacity, int32_t word_size) : capacity_(capacity), word_size_(word_size) {
-    if (capacity < 1) throw std::invalid_argument("capacity must be at least 1, got " + std::to_string(capacity));
-    if (word_size < 1) throw std::invalid_argument("word_size must be at least 1, got " + std::to_string(word_size));
+    if (capacity < 1) throw std::invalid_argument("capacity: expected at least 1, got " + std::to_string(capacity));
+    if (word_size < 1) throw std::invalid_argument("word_size: expected at least 1, got " + std::to_string(word_size));
   }
   virtual ~CandidateIndex() = default;
   CandidateIndex& operator=(const CandidateIndex&) = delete;
@@ -142,16 +142,16 @@ class CandidateIndex {
 
   void check_row(int32_t row) const {
     if (row < 0 || row >= capacity_)
-      throw std::invalid_argument("row must be in 0.." + std::to_string(capacity_ - 1) + ", got " +
+      throw std::invalid_argument("row: expected one of 0.." + std::to_string(capacity_ - 1) + ", got " +
                                   std::to_string(row));
   }
 
   static void check_absent(int32_t row, bool present) {
-    if (present) throw std::logic_error("row " + std::to_string(row) + " is in the index already");
+    if (present) throw std::logic_error("row: expected one that is not in the index, got " + std::to_string(row));
   }
 
   static void check_present(int32_t row, bool present) {
-    if (!present) throw std::logic_error("row " + std::to_string(row) + " is not in the index");
+    if (!present) throw std::logic_error("row: expected one that is in the index, got " + std::to_string(row));
   }
 
   // Neither a hash nor a split can place a word that is not finite. Integer compare: it vectorises without -ffast-math.
@@ -162,7 +162,7 @@ class CandidateIndex {
       std::memcpy(&bits, word + i, sizeof bits);
       bad |= static_cast<uint32_t>((bits & 0x7f800000u) == 0x7f800000u);
     }
-    if (bad) throw std::invalid_argument("the word of row " + std::to_string(row) + " holds NaN or infinity");
+    if (bad) throw std::invalid_argument("word: expected finite numbers, got NaN or infinity in row " + std::to_string(row));
   }
 
   void check_source() const {

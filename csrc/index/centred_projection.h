@@ -30,7 +30,7 @@ class CentredProjection {
   }
 
   // Takes note of an inserted word's projections; true when the centre was moved to the mean of the latest ones.
-  // With `used`, of the first so many.
+  // With `used`, of the first `used` projections.
   bool watch(const float* projections, int32_t indexed) { return watch(projections, indexed, padded()); }
   bool watch(const float* projections, int32_t indexed, int32_t used) {
     if (used_ != static_cast<size_t>(used)) restart();

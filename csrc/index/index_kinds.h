@@ -23,11 +23,11 @@ class Numbers {
     if (at == left_.end()) return;
     value = static_cast<Number>(at->second);
     if (static_cast<int64_t>(value) != at->second)
-      throw std::invalid_argument(std::string(name) + ": " + std::to_string(at->second) + " is out of range");
+      throw std::invalid_argument(std::string(name) + ": expected a smaller number, got " + std::to_string(at->second));
     left_.erase(at);
   }
   void done() const {
-    if (!left_.empty()) throw std::invalid_argument("index " + kind_ + " has no setting " + left_.begin()->first);
+    if (!left_.empty()) throw std::invalid_argument(left_.begin()->first + ": expected a setting of index " + kind_ + ", which has none of that name");
   }
 
  private:
@@ -67,7 +67,7 @@ inline std::unique_ptr<CandidateIndex> make_index(const IndexSettings& settings,
     s.by_distance = settings.by_distance;
     return std::make_unique<Scan>(rows, width, s, source);
   }
-  throw std::invalid_argument("no kind of index is called " + settings.kind);
+  throw std::invalid_argument("kind: expected a known kind of index, got " + settings.kind);
 }
 
 }  // namespace sparsam::SPARSAM_ISA

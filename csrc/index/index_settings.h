@@ -13,7 +13,7 @@ namespace sparsam {
 struct IndexSettings {
   std::string kind;                        // "scan", "kdtree", "lsh"
   std::map<std::string, int64_t> numbers;  // its settings by name; those left out have their defaults
-  int32_t exact_until = 0;                 // search exactly while there are at most so many words to look at
+  int32_t exact_until = 0;                 // up to this many words, search exactly
   bool by_distance = false;                // words that are not of unit length count as similar when they are near
 
   bool operator==(const IndexSettings&) const = default;

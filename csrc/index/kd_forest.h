@@ -2,8 +2,8 @@
 //
 // Silpa-Anan and Hartley 2008, 'Optimised KD-trees for fast image descriptor matching'; Muja and Lowe 2014 (FLANN).
 // Each tree (kd_tree.h) sees the words in axes of its own; a branch not taken goes into a heap, common to all trees,
-// under a bound on its squared distance. `checks` is the budget: so many leaves are visited, and at most so
-// many words proposed, the nearest by sketch among those in the leaves (a leaf is one cache line, bucket.h).
+// under a bound on its squared distance. `checks` is the budget: the number of leaves visited, and the
+// most words proposed, the nearest by sketch among those in the leaves (a leaf is one cache line, bucket.h).
 //
 // Memory per indexed word and tree: 4 bytes for its place, and a leaf (64 bytes) and two nodes (32 bytes) for every
 // 4 to 5 words, about 26 bytes in all; nothing for rows that are not indexed.
@@ -213,7 +213,7 @@ class KDForest final : public CandidateIndex {
   static KDForestSettings checked(const KDForestSettings& s) {
     auto within = [](const char* name, int32_t value, int32_t low, int32_t high) {
       if (value < low || value > high)
-        throw std::invalid_argument(std::string(name) + " must be in " + std::to_string(low) + ".." +
+        throw std::invalid_argument(std::string(name) + ": expected " + std::to_string(low) + ".." +
                                     std::to_string(high) + ", got " + std::to_string(value));
     };
     within("trees", s.trees, 1, kMaxTrees);

@@ -83,7 +83,7 @@ class LSH final : public CandidateIndex {
     check_present(row, contains(row));
     check_word(row, word);
     check_source();
-    if (tables_) tables_->expect(row);
+    if (tables_) tables_->prefetch(row);
     float projections[kMaxProjections];
     project(word, projections);
     if (tables_) {
@@ -179,7 +179,7 @@ class LSH final : public CandidateIndex {
   static LSHSettings checked(LSHSettings s, int32_t capacity) {
     auto within = [](const char* name, int32_t value, int32_t low, int32_t high) {
       if (value < low || value > high)
-        throw std::invalid_argument(std::string(name) + " must be in " + std::to_string(low) + ".." +
+        throw std::invalid_argument(std::string(name) + ": expected " + std::to_string(low) + ".." +
                                     std::to_string(high) + ", got " + std::to_string(value));
     };
     within("tables", s.tables, 1, kMaxTables);

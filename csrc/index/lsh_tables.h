@@ -34,14 +34,14 @@ class LSHTables {
 
   // `keys` has one for each table.
   void insert(int32_t row, const uint32_t* keys, uint32_t sketch) {
-    expect(keys);
+    prefetch(keys);
     for (int32_t t = 0; t < tables_; ++t) record(row, t) = {keys[t], put_in(t, keys[t], row, sketch)};
     ++size_;
     if (directory_.count() < (1 << bits_) && size_ > kLoad * directory_.count()) grow();
   }
 
   void remove(int32_t row) {
-    expect(row);
+    prefetch(row);
     for (int32_t t = 0; t < tables_; ++t) {
       take_out(t, record(row, t));
       record(row, t).slot = 0;
@@ -50,13 +50,13 @@ class LSHTables {
     if (directory_.count() > kFewBuckets && size_ < kLoad * directory_.count() / 8) lay_out();
   }
 
-  // The row's word will change soon.
-  void expect(int32_t row) {
+  // The row's word will change soon: its buckets are fetched ahead.
+  void prefetch(int32_t row) {
     for (int32_t t = 0; t < tables_; ++t) __builtin_prefetch(&pools_[at(t)][block_of(record(row, t).slot)], 1);
   }
 
   void update(int32_t row, const uint32_t* keys, uint32_t sketch) {
-    expect(keys);
+    prefetch(keys);
     for (int32_t t = 0; t < tables_; ++t) {
       Record& r = record(row, t);
       if (bucket_of(r.key) == bucket_of(keys[t])) {
@@ -153,7 +153,7 @@ class LSHTables {
   Record& record(int32_t row, int32_t table) { return records_[at(row) * at(tables_) + at(table)]; }
   const Record& record(int32_t row, int32_t table) const { return records_[at(row) * at(tables_) + at(table)]; }
 
-  void expect(const uint32_t* keys) {
+  void prefetch(const uint32_t* keys) {
     for (int32_t t = 0; t < tables_; ++t) __builtin_prefetch(&pools_[at(t)][bucket_of(keys[t])], 1);
   }
 

@@ -127,7 +127,7 @@ void MemoryIndex<T>::wrote(const int32_t* rows, int count) {
 template <class T>
 void MemoryIndex<T>::check_finite(int32_t row) const {
   if (!std::isfinite(memory_.norm(row)))
-    throw std::invalid_argument("the word of row " + std::to_string(row) + " holds NaN or infinity");
+    throw std::invalid_argument("word: expected finite numbers, got NaN or infinity in row " + std::to_string(row));
 }
 
 template <class T>

@@ -73,7 +73,7 @@ class MemoryIndex {
   // After a step's writes: these rows have new words and norms.
   void wrote(const int32_t* rows, int count);
 
-  // Is there little enough to look at that exact search is called for? Then nothing below may be asked.
+  // Whether search is exact because there are few words. Then nothing below may be called.
   bool is_exact() const { return index_ == nullptr; }
   int32_t max_candidates() const { return index_->max_candidates(); }
   // Rows that may be among the most similar ones to queries that are finite and not zero; query h begins at

@@ -33,7 +33,7 @@ class OverlayIndex final : public CandidateIndex {
   OverlayIndex(std::shared_ptr<const CandidateIndex> base, const WordSource* source)
       : OverlayIndex(base, base->fresh(), source) {}
 
-  // The element's own part, for another use; this index is of no use any more.
+  // Hands out the element's own part for reuse; this index must not be used afterwards.
   std::unique_ptr<CandidateIndex> take_own() { return std::move(own_); }
 
   void bind(const WordSource* source) override { source_ = source; }

@@ -217,7 +217,7 @@ class Scan final : public CandidateIndex {
 
   static size_t at(int32_t i) { return static_cast<size_t>(i); }
   static ScanSettings checked(const ScanSettings& s) {
-    if (s.checks < 1) throw std::invalid_argument("checks must be at least 1, got " + std::to_string(s.checks));
+    if (s.checks < 1) throw std::invalid_argument("checks: expected at least 1, got " + std::to_string(s.checks));
     return s;
   }
   static bool is_hidden(const uint64_t* hidden, int32_t row) {

@@ -41,7 +41,7 @@ class FreeAllocation {
     }
   }
 
-  // Room for the gradients of 1 - u(u_h), which `backward` takes.
+  // Where the gradients of 1 - u(u_h) are collected for `backward`.
   T* d_room() { return d_room_.data(); }
 
   // The step has been undone: `usage` is what it started from, a constant. Adds to the gradients of the previous read

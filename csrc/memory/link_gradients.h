@@ -36,7 +36,7 @@ class LinkGradients {
     touched_.recycle(bytes);
   }
 
-  // Of row `id` of the links as they are now, entry by entry.
+  // The gradient of row `id` of the links as they are now, entry by entry.
   T* row(int64_t id) {
     if (!touched_[id]) {
       touched_[id] = 1;

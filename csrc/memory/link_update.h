@@ -173,7 +173,7 @@ class Candidates {
   std::vector<int32_t> ranks_;
 };
 
-// Room for one step, reused over a whole sequence.
+// Scratch arrays for one step, reused over a whole sequence.
 template <class T>
 class LinkUpdate {
  public:

@@ -58,7 +58,7 @@ class Ring {
     return before;
   }
 
-  // Take the latest `move_to_back(row)`, which returned `before`, back.
+  // Undo the latest `move_to_back(row)`, which returned `before`.
   void undo(int32_t row, int32_t before) {
     --links_[row].moves;
     if (before == kWasHead) {

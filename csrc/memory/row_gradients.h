@@ -34,6 +34,8 @@ class RowGradientBuffer {
     touched_.recycle(bytes);
   }
 
+  bool fits(int32_t rows, int32_t width) const { return touched_.size() == size_t(rows) && width_ == width; }
+
   T* row(int32_t row) {
     if (!touched_[row]) {
       touched_[row] = 1;
@@ -49,6 +51,13 @@ class RowGradientBuffer {
     for (size_t i = 0; i < from.rows.size(); ++i) {
       T* to = row(from.rows[i]);
       for (int32_t j = 0; j < width_; ++j) to[j] += from.words[i * width_ + j];
+    }
+  }
+  void add(const RowGradientBuffer& other) {
+    for (const int32_t at : other.rows_) {
+      const T* from = other.words_.data() + size_t(at) * stride_;
+      T* to = row(at);
+      for (int32_t j = 0; j < width_; ++j) to[j] += from[j];
     }
   }
   RowGradients<T> extracted() const {

@@ -38,7 +38,7 @@ struct MemoryShape : StoredShape {
   int32_t max_changes() const { return free_usage ? max_touched() : 0; }  // of usage: rows freed, then rows written
 };
 
-// Throws std::invalid_argument, which names the value that does not serve. The upper limits keep products of sizes
+// Throws std::invalid_argument, which names the value that is out of range. The upper limits keep products of sizes
 // within 32 bits; no memory comes near them.
 inline void require_valid(const MemoryShape& s) {
   auto within = [](const char* name, int64_t value, int64_t low, int64_t high) {

@@ -51,12 +51,12 @@ class UsageHeap {
 
   int32_t rows() const { return rows_; }
   T usage(int32_t row) const { return places_[row] == 0 ? T(0) : heap_[places_[row] - 1].usage; }
-  const std::vector<Entry>& entries() const { return heap_; }  // of the rows of usage above 0, in no order to rely on
+  const std::vector<Entry>& entries() const { return heap_; }  // of the rows of usage above 0, in no particular order
 
   // The usage that is kept of a number.
   static T kept(T usage) { return usage > kNoUsage ? std::min(usage, T(1)) : T(0); }
 
-  // O(log of the rows in the heap).
+  // Takes O(log n) for n rows in the heap.
   void set(int32_t row, T usage) {
     const int32_t place = places_[row] - 1;
     if (usage == 0) {

@@ -117,7 +117,7 @@ class Memory {
     if (stride_ != width_) std::memset(word(row) + width_, 0, sizeof(T) * (stride_ - width_));
   }
 
-  // Ask for a word that is likely to be read soon and was likely not written lately.
+  // Prefetch a word that is likely to be read soon and was probably not written lately.
   void prefetch(int32_t row) const {
     const T* at = initial_ ? initial_->word(row) : words_.data() + size_t(row) * stride_;
     for (int32_t j = 0; j < stride_; j += 64 / sizeof(T)) __builtin_prefetch(at + j);
@@ -140,7 +140,7 @@ class Memory {
     }
     while (first_blank_ < rows_ && is_written(first_blank_)) ++first_blank_;
   }
-  // Take the latest marks back until `count` are left.
+  // Remove the latest marks until `count` are left.
   void unmark_to(size_t count) {
     while (written_.size() > count) {
       const int32_t row = written_.back();

@@ -204,8 +204,7 @@ void backward_group(SequenceBackward<T>& f, const PackedWeights& packed, int fir
   Step step(s);
   std::vector<std::unique_ptr<StateGradients<T>>> d_state(last - first);
   for (int b = first; b < last; ++b) {
-    StateGradients<T>& d = *(d_state[b - first] = std::make_unique<StateGradients<T>>(s.rows, s.width));
-    d.memory.add(f.d_memory[b]);
+    StateGradients<T>& d = *(d_state[b - first] = std::make_unique<StateGradients<T>>(*f.d_memory[b]));
     if (!s.link_gradients) continue;
     d.links = std::make_unique<LinkGradients<T>>(*f.timelines[b]->links);
     d.links->add(*f.timelines[b]->links, f.d_links[b]);
@@ -230,10 +229,8 @@ void backward_group(SequenceBackward<T>& f, const PackedWeights& packed, int fir
     }
     control_backward<CellType>(f, packed, at, t, n, active, d_joint);
   }
-  for (int b = first; b < last; ++b) {
-    f.d_memory[b] = d_state[b - first]->memory.extracted();
-    if (s.link_gradients) f.d_links[b] = d_state[b - first]->links->extracted(*f.timelines[b]->links);
-  }
+  if (s.link_gradients)
+    for (int b = first; b < last; ++b) f.d_links[b] = d_state[b - first]->links->extracted(*f.timelines[b]->links);
 }
 
 // x with zeros past the lengths, where its numbers are nobody's; null when there is nothing to hide.

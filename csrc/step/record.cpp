@@ -82,7 +82,10 @@ struct Copier {
       if (tape.cells) std::copy_n(call.cell + int64_t(b) * s.hidden, s.hidden, tape.cells + int64_t(b) * s.hidden);
       T* joint = tape.joint + int64_t(b) * s.joint;
       if (s.hidden > 0) std::copy_n(call.hidden + int64_t(b) * s.hidden, s.hidden, joint);
-      std::copy_n(call.read + int64_t(b) * s.read_width(), s.read_width(), joint + s.hidden);
+      if (call.read)
+        std::copy_n(call.read + int64_t(b) * s.read_width(), s.read_width(), joint + s.hidden);
+      else
+        std::fill_n(joint + s.hidden, s.read_width(), T(0));
     }
     std::copy(call.rows.begin(), call.rows.end(), tape.read_rows);
     std::copy_n(call.read_weights, int64_t(s.batch) * s.reads(), tape.read_weights);
@@ -148,6 +151,19 @@ StateArrays<T> state_arrays(const SequenceShape& s) {
   if (traits(s.cell).has_state) out.cell = Numbers<T>(size_t(s.batch) * s.hidden);
   out.read = Numbers<T>(size_t(s.batch) * s.read_width());
   out.weights = Numbers<T>(size_t(s.batch) * s.reads());
+  return out;
+}
+
+// The gradients of the final memories: what later calls left, and what the caller gives.
+template <class T>
+BatchRowGradients<T> final_gradients(const SequenceShape& s, const BackwardCall<T>& call) {
+  BatchRowGradients<T> out;
+  if (call.pending) out = call.pending->take(call.pass);
+  if (out.empty())
+    for (int b = 0; b < s.batch; ++b) out.push_back(std::make_unique<RowGradientBuffer<T>>(s.rows, s.width));
+  if (out.size() != size_t(s.batch) || !out[0]->fits(s.rows, s.width))
+    throw std::invalid_argument("pending: expected gradients of the memories that this call left");
+  for (size_t b = 0; b < call.d_memory.size(); ++b) out[b]->add(call.d_memory[b]);
   return out;
 }
 
@@ -249,6 +265,7 @@ std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& 
   }
   if (result->state.cell) given_or_zero(call.d_cell, result->state.cell.get(), batch * s.hidden);
   given_or_zero(call.d_weights, result->state.weights.get(), batch * s.reads());
+  BatchRowGradients<T> d_memory = final_gradients(s, call);
   const TapeArrays<T> tape = std::move(record.tape);  // freed at the end
   record.tape = {};
   SequenceBackward<T> f{s,
@@ -260,7 +277,7 @@ std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& 
                         d_joint.data(),
                         result->state.cell.get(),
                         result->state.weights.get(),
-                        std::move(call.d_memory),
+                        {},
                         std::move(call.d_links),
                         {result->w_ih.get(), result->w_hh.get(), result->b_ih.get(), result->b_hh.get(),
                          result->w_interface.get(), result->b_interface.get(), result->x.get()},
@@ -271,6 +288,7 @@ std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& 
     record.after[b]->make_current();
     f.timelines.push_back(&record.after[b]->timeline());
     f.journals.push_back(record.journals[b].get());
+    f.d_memory.push_back(d_memory[b].get());
   }
   auto note_undone = [&] {
     for (int b = 0; b < s.batch; ++b) record.after[b]->note_undone(record.before[b]);
@@ -289,7 +307,10 @@ std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& 
     if (result->state.hidden) std::copy_n(joint, s.hidden, result->state.hidden.get() + b * s.hidden);
     std::copy_n(joint + s.hidden, s.read_width(), result->state.read.get() + b * s.read_width());
   }
-  result->memory = std::move(f.d_memory);
+  if (call.needs_memory && call.source)
+    call.source->leave(call.pass, std::move(d_memory));
+  else if (call.needs_memory)
+    for (const auto& one : d_memory) result->memory.push_back(one->extracted());
   result->links = std::move(f.d_links);
   return result;
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "memory/pending_gradients.h"
 #include "memory/timeline.h"
 #include "step/sequence.h"
 #include "support/recycled.h"
@@ -62,7 +63,7 @@ struct ForwardCall {
   SequenceShape shape;
   const T* x;
   Weights<T> weights;
-  const T *hidden, *cell, *read;  // the incoming state; null where there is none
+  const T *hidden, *cell, *read;  // the incoming state; null where there is none, `read` too without a controller
   std::vector<int32_t> rows;      // (B, R, K)
   const T* read_weights;
   std::vector<int64_t> lengths;  // (B)
@@ -105,9 +106,13 @@ struct BackwardCall {
   const T *d_joint, *d_hidden, *d_cell, *d_read, *d_weights;  // null for zero
   std::vector<RowGradients<T>> d_memory;                      // (B)
   std::vector<LinkEntries<T>> d_links;                        // (B)
-  bool needs_x;
+  bool needs_x, needs_memory;
   int threads;
   std::function<void()> check;
+  // Gradients of memories that stay in the core, in the backward pass of this number: those of the final memories that
+  // later calls left, and the place where those of the starting memories go. Null for none, and for the result.
+  PendingGradients<T>*pending = nullptr, *source = nullptr;
+  int64_t pass = 0;
 };
 
 template <class T>
@@ -116,7 +121,7 @@ struct Gradients {
   SequenceShape shape;
   Numbers<T> x, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface;
   StateArrays<T> state;  // rows stay empty
-  std::vector<RowGradients<T>> memory;
+  std::vector<RowGradients<T>> memory;  // empty where nobody asked, or where they went elsewhere
   std::vector<LinkEntries<T>> links;
 };
 

@@ -92,8 +92,8 @@ struct WholeRows {
 // Gradients with respect to a batch element's memory and links, while they are accumulated.
 template <class T>
 struct StateGradients {
-  StateGradients(int32_t rows, int32_t width) : memory(rows, width) {}
-  RowGradientBuffer<T> memory;
+  explicit StateGradients(RowGradientBuffer<T>& memory) : memory(memory) {}
+  RowGradientBuffer<T>& memory;
   std::unique_ptr<LinkGradients<T>> links;  // null when they are constants
 };
 

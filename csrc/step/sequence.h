@@ -116,7 +116,7 @@ struct SequenceBackward {
   T* d_state_joint;    // (B, H+RW): of the final state in, of the incoming state out; likewise the next two
   T* d_state_cell;     // (B, H), null for a cell without
   T* d_state_weights;  // (B, R, K)
-  std::vector<RowGradients<T>> d_memory;  // (B): of the final memory in, of the starting memory out
+  std::vector<RowGradientBuffer<T>*> d_memory;  // (B): of the final memory in, of the starting memory out
   std::vector<LinkEntries<T>> d_links;    // (B): likewise of the links, where they are differentiated
   ParameterGradients<T> gradients;
   std::vector<Timeline<T>*> timelines;

@@ -4,7 +4,8 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
-#include <new>
+
+#include "support/pools.h"
 
 namespace sparsam {
 
@@ -16,9 +17,7 @@ using Aligned = std::unique_ptr<T[], FreeAligned>;
 
 template <class T>
 Aligned<T> aligned_array(size_t n) {
-  void* p = std::aligned_alloc(64, (n * sizeof(T) + 127) / 64 * 64);
-  if (p == nullptr) throw std::bad_alloc();
-  return Aligned<T>(static_cast<T*>(p));
+  return Aligned<T>(static_cast<T*>(allocate_lines((n * sizeof(T) + 127) / 64 * 64)));
 }
 
 }  // namespace sparsam

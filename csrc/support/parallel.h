@@ -11,7 +11,7 @@
 
 namespace sparsam {
 
-// Use the OpenMP runtime in this shared library, which must be loaded already. False when it does not serve.
+// Use the OpenMP runtime in this shared library, which must be loaded already. False when it cannot be used.
 bool use_openmp_runtime(const std::string& path);
 
 // Call task(0) ... task(threads - 1), each once, and return when all are done. The first exception is thrown again.

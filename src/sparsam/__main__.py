@@ -1,4 +1,4 @@
-"""``python -m sparsam``: the command line."""
+"""`python -m sparsam`: the command line."""
 
 from sparsam.cli import main
 

@@ -1,13 +1,14 @@
 """The compiled core (csrc/bindings). Its classes and functions come in pairs, for float32 and float64.
 
-Arrays are C-contiguous NumPy arrays of exactly the type that is named here; nothing is converted. T steps, B batch,
+Arrays are C-contiguous NumPy arrays of exactly the type that is named here, or after `use_tensors` tensors of it, which
+`outputs` and the steps then give too; nothing is converted. T steps, B batch,
 I inputs, H hidden, N rows, W width, R heads, K reads per head, F numbers of an interface vector, G blocks of a cell's
 weights (4 for lstm, 3 for gru). A wrong argument is a ValueError or a TypeError that says so.
 """
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +109,16 @@ class Initial64:
     @property
     def indexes(self) -> int: ...
 
+class Versions32:
+    """The versions of a batch as one object."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, b: int) -> Version32: ...
+
+class Versions64:
+    def __len__(self) -> int: ...
+    def __getitem__(self, b: int) -> Version64: ...
+
 class Version32:
     """One version of one memory. While another thread works on that memory, whatever reads is a RuntimeError."""
 
@@ -178,6 +189,12 @@ class Record32:
     @property
     def after(self) -> list[Version32]: ...
     @property
+    def versions_before(self) -> Versions32: ...
+    @property
+    def versions_after(self) -> Versions32: ...
+    def outputs(self) -> tuple[Any, ...]:
+        """Joint, hidden, cell, read, weights and rows."""
+    @property
     def bytes(self) -> int: ...
 
 class Record64:
@@ -199,6 +216,12 @@ class Record64:
     def before(self) -> list[Version64]: ...
     @property
     def after(self) -> list[Version64]: ...
+    @property
+    def versions_before(self) -> Versions64: ...
+    @property
+    def versions_after(self) -> Versions64: ...
+    def outputs(self) -> tuple[Any, ...]:
+        """Joint, hidden, cell, read, weights and rows."""
     @property
     def bytes(self) -> int: ...
 
@@ -227,10 +250,12 @@ class Gradients32:
     def read(self) -> Floats32: ...
     @property
     def weights(self) -> Floats32: ...
+    def outputs(self) -> tuple[Any, ...]:
+        """In the order of the arguments of `forward`, from x to weights0."""
     @property
-    def memory_at(self) -> Rows: ...
+    def memory_at(self) -> Rows | None: ...
     @property
-    def memory_words(self) -> Floats32: ...
+    def memory_words(self) -> Floats32 | None: ...
     @property
     def links_at(self) -> Rows | None: ...
     @property
@@ -259,10 +284,12 @@ class Gradients64:
     def read(self) -> Floats64: ...
     @property
     def weights(self) -> Floats64: ...
+    def outputs(self) -> tuple[Any, ...]:
+        """In the order of the arguments of `forward`, from x to weights0."""
     @property
-    def memory_at(self) -> Rows: ...
+    def memory_at(self) -> Rows | None: ...
     @property
-    def memory_words(self) -> Floats64: ...
+    def memory_words(self) -> Floats64 | None: ...
     @property
     def links_at(self) -> Rows | None: ...
     @property
@@ -285,7 +312,7 @@ def forward32(
     rows0: Rows,
     weights0: Floats32,
     lengths: Rows | None,
-    versions: Sequence[Version32],
+    versions: Sequence[Version32] | Versions32,
     record: bool,
     trace: bool,
     threads: int,
@@ -309,7 +336,7 @@ def forward64(
     rows0: Rows,
     weights0: Floats64,
     lengths: Rows | None,
-    versions: Sequence[Version64],
+    versions: Sequence[Version64] | Versions64,
     record: bool,
     trace: bool,
     threads: int,
@@ -334,8 +361,16 @@ def backward32(
     link_values: Floats32 | None,
     needs_x: bool,
     threads: int,
+    needs_memory: bool = True,
+    pending: Pending32 | None = None,
+    source: Pending32 | None = None,
+    pass_number: int = 0,
 ) -> Gradients32:
-    """Once per record; a second time is a RuntimeError. None stands for a gradient of zero."""
+    """Once per record; a second time is a RuntimeError. None stands for a gradient of zero.
+
+    `pending` holds what later calls left of the gradient of the memories after this one; that of the memories before it
+    goes to `source` where there is one, under the number of the backward pass, and else into the result.
+    """
 
 def backward64(
     record: Record64,
@@ -357,7 +392,73 @@ def backward64(
     link_values: Floats64 | None,
     needs_x: bool,
     threads: int,
+    needs_memory: bool = True,
+    pending: Pending64 | None = None,
+    source: Pending64 | None = None,
+    pass_number: int = 0,
 ) -> Gradients64: ...
+
+class Pending32:
+    """Gradients of the memories that a call left, on their way from later calls to that one."""
+
+    def __init__(self) -> None: ...
+    def __len__(self) -> int:
+        """Backward passes that left something and have not fetched it."""
+
+class Pending64:
+    def __init__(self) -> None: ...
+    def __len__(self) -> int: ...
+
+def step32(
+    sizes: Sizes,
+    x: Floats32,
+    rows0: Rows,
+    weights0: Floats32,
+    versions: Sequence[Version32] | Versions32,
+    record: bool,
+    threads: int,
+) -> tuple[Record32, Any, Any, Any, Versions32]:
+    """One step without a controller, x (B, F): the record, read, rows, weights, and the versions after it."""
+
+def step64(
+    sizes: Sizes,
+    x: Floats64,
+    rows0: Rows,
+    weights0: Floats64,
+    versions: Sequence[Version64] | Versions64,
+    record: bool,
+    threads: int,
+) -> tuple[Record64, Any, Any, Any, Versions64]: ...
+def step_backward32(
+    record: Record32,
+    d_read: Floats32 | None,
+    d_weights: Floats32 | None,
+    memory_at: Rows | None,
+    memory_words: Floats32 | None,
+    link_at: Rows | None,
+    link_values: Floats32 | None,
+    needs_memory: bool,
+    pending: Pending32 | None,
+    source: Pending32 | None,
+    pass_number: int,
+    threads: int,
+) -> tuple[Any, Any, Rows | None, Floats32 | None, Rows | None, Floats32 | None]:
+    """Of x and of weights0; of the memory and of the links, where and what."""
+
+def step_backward64(
+    record: Record64,
+    d_read: Floats64 | None,
+    d_weights: Floats64 | None,
+    memory_at: Rows | None,
+    memory_words: Floats64 | None,
+    link_at: Rows | None,
+    link_values: Floats64 | None,
+    needs_memory: bool,
+    pending: Pending64 | None,
+    source: Pending64 | None,
+    pass_number: int,
+    threads: int,
+) -> tuple[Any, Any, Rows | None, Floats64 | None, Rows | None, Floats64 | None]: ...
 def linear32(a: Floats32, w: Floats32, bias: Floats32 | None, threads: int) -> Floats32:
     """a w^T + bias for a (rows, depth) and w (n, depth)."""
 
@@ -436,6 +537,9 @@ class ArrayIndex:
     def rebuilds(self) -> int: ...
     @property
     def bytes(self) -> int: ...
+
+def use_tensors(type: Any, capsule: Any) -> bool:
+    """Take tensors of this type, by the capsule of DLPack's C exchange API; False where it is none that is known."""
 
 def use_openmp_runtime(path: str) -> bool: ...
 def selected_isa() -> str: ...

@@ -40,10 +40,32 @@ def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
     """Return `value` when it is one of `choices`; a near miss is suggested."""
     options = list(choices)
     if value not in options:
-        close = difflib.get_close_matches(str(value), options, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"{name}: expected one of {', '.join(map(repr, options))}, got {value!r}{hint}")
+        listed = ", ".join(map(repr, options))
+        raise ValueError(f"{name}: expected one of {listed}, got {value!r}{did_you_mean(value, options)}")
     return value
+
+
+def did_you_mean(word: Any, choices: Iterable[str]) -> str:
+    """The end of an error about an unknown name: the nearest known one; nothing when none is near."""
+    near = difflib.get_close_matches(str(word), [str(choice) for choice in choices], n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def floating_dtype(name: str, dtype: Any) -> Any:
+    """Return `dtype` when parameters can have it: a floating-point type, or None for torch's default."""
+    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        raise TypeError(f"{name}: expected a floating-point torch.dtype or None, got {dtype!r}")
+    return dtype
+
+
+def as_tensor(name: str, value: Any, expected: str) -> Tensor:
+    """Return a tensor as it is, and a list of numbers as one on the CPU, whatever torch's default device."""
+    if isinstance(value, Tensor):
+        return value
+    try:
+        return torch.as_tensor(value, device="cpu")
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise TypeError(f"{name}: expected {expected}, got {type(value).__name__} {value!r}") from None
 
 
 def like_parameter(name: str, tensor: Any, parameter: Tensor) -> Tensor:
@@ -63,6 +85,8 @@ def sequence(x: Any, input_size: int, batch_first: bool, parameter: Tensor) -> T
     if isinstance(x, Tensor) and x.dtype != parameter.dtype and torch.is_autocast_enabled(x.device.type):
         x = x.to(parameter.dtype) if x.is_floating_point() else x  # as nn.LSTM takes them under autocast
     like_parameter("x", x, parameter)
+    if x.layout != torch.strided:
+        raise TypeError(f"x: expected a dense tensor, got one of layout {x.layout}")
     if x.dim() != 3:
         raise ValueError(f"x: expected 3 dimensions {layout}, got shape {tuple(x.shape)}")
     if x.shape[-1] != input_size:
@@ -74,7 +98,7 @@ def sequence(x: Any, input_size: int, batch_first: bool, parameter: Tensor) -> T
 
 def sequence_lengths(lengths: Any, steps: int, batch: int) -> Tensor:
     """Return lengths as an int64 CPU tensor of shape (B,), each in 1..T."""
-    lengths = torch.as_tensor(lengths)
+    lengths = as_tensor("lengths", lengths, "integers")
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
         raise TypeError(f"lengths: expected integers, got dtype {lengths.dtype}")
     if lengths.shape != (batch,):
@@ -104,7 +128,7 @@ def initial_memory(memory: Any, batch: int, rows: int, width: int, parameter: Te
 
 def reset_mask(mask: Any, batch: int, device: torch.device) -> Tensor:
     """Return a mask of the batch elements to reset as a bool tensor (B,)."""
-    mask = torch.as_tensor(mask, device=device)
+    mask = as_tensor("mask", mask, "a bool tensor").to(device)
     if mask.dtype != torch.bool:
         raise TypeError(f"mask: expected a bool tensor, got dtype {mask.dtype}")
     if mask.shape != (batch,):
@@ -126,10 +150,10 @@ def batch_index(index: Any, batch: int) -> Tensor:
     if isinstance(index, int) and not isinstance(index, bool):
         if not -batch <= index < batch:
             raise IndexError(f"index: expected a batch element in {-batch}..{batch - 1}, got {index}")
-        return torch.tensor([index % batch])
+        return torch.tensor([index % batch], device="cpu")
     if isinstance(index, slice):
-        return torch.arange(batch)[index]
-    at = torch.as_tensor(index).cpu()
+        return torch.arange(batch, device="cpu")[index]
+    at = as_tensor("index", index, "an int, a slice, integers or a mask").cpu()
     if at.dtype == torch.bool:
         if at.shape != (batch,):
             raise ValueError(f"index: expected a mask of shape (B,) = ({batch},), got {tuple(at.shape)}")
@@ -152,7 +176,7 @@ def boolean(name: str, value: Any) -> bool:
 
 def reset_flags(resets: Any, steps: int, batch: int, batch_first: bool) -> Tensor:
     """Return the flags of elements that start anew before a step as a bool CPU tensor (T, B)."""
-    resets = torch.as_tensor(resets)
+    resets = as_tensor("resets", resets, "a bool tensor")
     if resets.dtype != torch.bool:
         raise TypeError(f"resets: expected a bool tensor, got dtype {resets.dtype}")
     shape, layout = ((batch, steps), "(B, T)") if batch_first else ((steps, batch), "(T, B)")

@@ -1,4 +1,4 @@
-"""The six models with ``save_pretrained``, ``from_pretrained`` and ``push_to_hub`` of the Hugging Face Hub.
+"""The six models with `save_pretrained`, `from_pretrained` and `push_to_hub` of the Hugging Face Hub.
 
     from sparsam.hub import SAM
 
@@ -7,8 +7,8 @@
     model = SAM.from_pretrained("my-model")        # or "owner/name" on the Hub
     model.push_to_hub("owner/name")
 
-These are the classes of :mod:`sparsam` with the Hub's own mixin; ``sparsam.load("hf:owner/name")`` loads what they
-wrote, and so does ``sparsam.load("my-model")``. Needs ``pip install "sparsam[hub]"``.
+These are the classes of `sparsam` with the Hub's own mixin; `sparsam.load("hf:owner/name")` loads what they
+wrote, and so does `sparsam.load("my-model")`. Needs `pip install "sparsam[hub]"`.
 """
 
 from __future__ import annotations

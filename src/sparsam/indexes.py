@@ -65,8 +65,8 @@ class Scan(Index):
     or more (`docs/ann.md`), those that lie far from the query too, which hashes and trees miss.
 
     Args:
-        checks: at most so many words scored per query; up to so many words in the memory the search is exact.
-        seed: of the rotation before coding, and of the sample that the words' centre is taken from.
+        checks: the most words scored per query; a memory of no more words than this is searched exactly.
+        seed: of the rotation before coding, and of the sample whose mean is the centre of the words.
     """
 
     name: ClassVar[str] = "scan"
@@ -88,7 +88,7 @@ class KDForest(Index):
 
     Args:
         trees: number of trees, each in axes of its own.
-        checks: leaves visited, and at most so many words scored, per query; up to so many words all are scored.
+        checks: leaves visited, and the most words scored, per query; with no more words than this, all are scored.
         leaf: words in a leaf before it is split.
         seed: of the trees' axes.
     """
@@ -115,10 +115,10 @@ class LSH(Index):
 
     Args:
         tables: number of hash tables.
-        bits: most bits of a key in use; 0 for as many as the memory's size can use.
+        bits: the most bits in a key; 0 for as many as suit the size of the memory.
         probes: buckets read per query, over all tables.
-        checks: at most so many words scored per query; up to so many words all are scored.
-        few: with at most so many words there are no tables, and every query compares the sketches of all words.
+        checks: the most words scored per query; with no more words than this, all are scored.
+        few: with no more words than this there are no tables: every query is compared with the sketches of all words.
         seed: of the projections.
     """
 
@@ -139,7 +139,7 @@ class LSH(Index):
             raise ValueError(f"bits: expected an int in 0..24, got {self.bits}")
 
 
-CROSSOVER = 6_000  # words from which on a scan is the faster one; measured in docs/ann.md
+CROSSOVER = 6_000  # with more words than this a scan is faster; measured in docs/ann.md
 
 
 @register
@@ -149,7 +149,7 @@ class Auto(Index):
 
     Args:
         index: the approximate index.
-        exact_until: with at most so many words, search exactly.
+        exact_until: the most words that are searched exactly.
     """
 
     name: ClassVar[str] = "auto"

@@ -1,9 +1,13 @@
-"""SAM's memory as a layer of somebody's own model, without a controller: nothing recurs but the memory.
+"""SAM's memory as a layer for your own model, without a controller: only the memory is recurrent.
 
     v_t = interface(sum_j c_j x_{t-j});   r_t read by steps 2 to 6 of SAM for v_t;   y_t = output([x_t, r_t])
 
 A key and its value usually arrive at different steps, so the interface sees a causal convolution over the last few
 inputs (`conv`, 4 by default; one weight per channel and step). The linear maps run over all steps at once.
+
+A fresh linear map would write half of every word to the rows that were just read, which wears away what is stored
+there: recall then takes long to learn or is not found (docs/beside_attention.md). So the layer begins with its gates
+open: a word is written whole, to a row of its own, and reads are sharp.
 """
 
 from __future__ import annotations
@@ -26,6 +30,11 @@ from sparsam.settings import setting, sparse_setting
 from sparsam.state import State
 from sparsam.trace import Access
 
+STARTS: dict[str, dict[str, float]] = {  # what is added to first biases of the interface: alpha, gamma, beta
+    "open": {"write_gate": 2.0, "interpolation": -5.0, "strength": 3.0},
+    "plain": {},
+}
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseMemoryState(State):
@@ -44,7 +53,7 @@ class SparseMemory(Recurrent):
     """A layer (T, B, D) -> (T, B, D') with a sparse memory of N words.
 
     Args:
-        input_size, output_size: D and D'; D' is D where it is not given.
+        input_size, output_size: D and D'; D' is D by default.
         memory_size, word_size: N words of width W.
         num_heads, k: R access heads, each reads the K most similar words.
         links: K_L, temporal links kept per row as in the SDNC; 0 for none.
@@ -52,9 +61,11 @@ class SparseMemory(Recurrent):
         similarity: "cosine", "euclidean" (-|q - m|^2) or "dot".
         delta: a row counts as accessed when its weights exceed this.
         conv: inputs that the causal convolution in front of the interface sees; 0 for none.
-        link_gradients, allocation: as of `SDNC`, where there are links.
+        link_gradients, allocation: as in `SDNC`; only with links.
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto", "reference", "native" or "cuda".
+        start: "open" to begin with gates that write whole words to rows of their own, "plain" for first weights as
+            `nn.Linear` has them.
         device, dtype: of the parameters.
     """
 
@@ -84,6 +95,7 @@ class SparseMemory(Recurrent):
         batch_first: bool = False,
         engine: str = "auto",
         *,
+        start: str = "open",
         device: Any = None,
         dtype: Any = None,
     ) -> None:
@@ -96,6 +108,7 @@ class SparseMemory(Recurrent):
             raise ValueError("links: expected at least 1 with link_gradients or allocation='free', got 0")
         if conv != 0 or isinstance(conv, bool):
             checks.positive_int("conv", conv)
+        checks.one_of("start", start, STARTS)
         sizes = SparseSizes(
             memory_size,
             word_size,
@@ -109,15 +122,19 @@ class SparseMemory(Recurrent):
             indexes.resolve(index),
         )
         self.memory = SDNCMemory(sizes) if links else SAMMemory(sizes)
-        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        made: dict[str, Any] = {"device": device, "dtype": checks.floating_dtype("dtype", dtype)}
         # The parameters of a depthwise nn.Conv1d; `past_and_present` applies them in the layout (T, B, D).
         self.conv = nn.Conv1d(input_size, input_size, conv, groups=input_size, **made) if conv else None
         self.interface = nn.Linear(input_size, sizes.interface.size, **made)
         self.output = nn.Linear(input_size + sizes.read_size, self.output_size, **made)
+        offsets = sizes.interface.offsets()
+        with torch.no_grad():
+            for name, shift in STARTS[start].items():
+                self.interface.bias[offsets[name] : offsets[name] + num_heads] += shift
 
     @property
     def reach(self) -> int:
-        """Earlier inputs that the interface sees."""
+        """How many earlier inputs the interface sees."""
         return 0 if self.conv is None else self.conv.kernel_size[0] - 1
 
     def start_fields(self, batch: int, like: Tensor) -> dict[str, Any]:
@@ -131,7 +148,7 @@ class SparseMemory(Recurrent):
         ran = engines.run_memory(self, linear(self.interface, seen), state, ends, record)
         y = linear(self.output, torch.cat([x, ran.joint.to(x.dtype)], dim=-1))
         if ends is not None:
-            past = torch.arange(x.shape[0])[:, None] >= ends
+            past = torch.arange(x.shape[0], device="cpu")[:, None] >= ends
             y = y.masked_fill(past[..., None].to(y.device), 0.0)
         return y, dataclasses.replace(state, **ran.fields, window=window.to(state.window.dtype)), ran.accesses
 

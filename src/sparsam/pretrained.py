@@ -6,7 +6,7 @@
     model = sparsam.load("hf:owner/name")                     # the Hugging Face Hub
 
 A weights file is a .safetensors file that carries what is needed to build its model: the config of the run that wrote
-it, or the constructor's arguments (:mod:`sparsam.hub`). The data that a model was trained on is not needed.
+it, or the constructor's arguments (`sparsam.hub`). The data that a model was trained on is not needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch import Tensor
 
 __all__ = ["CONFIG_KEY", "MODEL_KEY", "Weights", "card", "find", "load", "names", "read"]
 
-#: Keys of a weights file's metadata: a run's config, or a model's name and constructor arguments; both JSON.
+# Keys of a weights file's metadata: a run's config, or a model's name and constructor arguments; both JSON.
 CONFIG_KEY, MODEL_KEY = "sparsam_config", "sparsam_model"
 ENDING = ".safetensors"
 
@@ -42,7 +42,7 @@ class Weights:
         return self.config["task"]["name"] if self.config else None
 
     def build(self, **changes: Any) -> torch.nn.Module:
-        """The model with these weights; ``changes`` replace arguments of its constructor that do not touch them."""
+        """The model with these weights; `changes` replace arguments of its constructor that do not touch them."""
         from sparsam.models import MODELS, build
 
         if self.config is not None:
@@ -54,20 +54,40 @@ class Weights:
             name, arguments = self.model["name"], decode(self.model["arguments"])
         else:
             raise ValueError(f"{self.file} does not say what model it belongs to; it was not written by sparsam")
+        layer = self._input_layer()
         known = _parameters(MODELS[name])
         for key in changes:
             if key not in known:
                 raise ValueError(f"{key}: expected an argument of {name.upper()} ({', '.join(known)}), got {key!r}")
-        model = build(name, **{**arguments, **changes})
+        model: torch.nn.Module = build(name, **{**arguments, **changes})
+        if layer is not None:
+            from sparsam.training.input_layer import WithInputLayer
+
+            model = WithInputLayer(layer, model)
         try:
             model.load_state_dict(self.tensors)
         except RuntimeError as error:
             raise ValueError(f"{self.file} does not fit its own description: {error}") from error
         return model
 
+    @property
+    def _has_layer(self) -> bool:
+        return any(name.startswith("input_layer.") for name in self.tensors)
+
+    def _input_layer(self) -> torch.nn.Module | None:
+        """The input layer of the task that the model was trained on, where the file has one."""
+        if not self._has_layer:
+            return None
+        from sparsam.tasks import task_class
+        from sparsam.training.config import RunConfig
+
+        task = RunConfig.from_dict(self.config or {}).task
+        return task_class(task.name).layer_of(**task.settings)  # type: ignore[attr-defined]
+
     def _sizes(self, settings: Any) -> dict[str, int]:
-        """Input and output width, from the tensors' shapes; only where these do not tell, the task is asked."""
-        first, output = self.tensors.get("controller.weight_ih_l0"), self.tensors.get("output.weight")
+        """Input and output width, from the tensors' shapes, or from the task where they do not tell."""
+        inner = "model." if self._has_layer else ""
+        first, output = (self.tensors.get(inner + key) for key in ("controller.weight_ih_l0", "output.weight"))
         if first is not None and output is not None:
             read = 0 if settings.name == "lstm" else settings.num_heads * settings.word_size
             return {"input_size": first.shape[1] - read, "output_size": output.shape[0]}
@@ -80,10 +100,13 @@ class Weights:
 def load(name: str | Path, **changes: Any) -> torch.nn.Module:
     """A trained model, ready to be called, in evaluation mode.
 
-    :param name: the name of weights that come with the package (:func:`names`), a .safetensors file, a run's folder,
-        a URL, or ``hf:owner/name``.
-    :param changes: arguments of the model's constructor to replace, such as ``engine`` or ``memory_size``.
-    :raises FileNotFoundError: when there is no such thing; the message lists the names that there are.
+    Args:
+        name: the name of weights that come with the package (`names`), a .safetensors file, a run's folder, a URL, or
+            `hf:owner/name`.
+        changes: arguments of the model's constructor to replace, such as `engine` or `memory_size`.
+
+    Raises:
+        FileNotFoundError: when nothing is found; the message lists the known names.
     """
     return read(find(name)).build(**changes).eval()
 
@@ -103,7 +126,9 @@ def card(name: str) -> str | None:
 
 
 def find(name: str | Path) -> Path:
-    """The weights file behind a name, a path, a URL or ``hf:owner/name``."""
+    """The weights file behind a name, a path, a URL or `hf:owner/name`."""
+    if not isinstance(name, str | Path) or not str(name):
+        raise TypeError(f"name: expected the name of weights or a path, got {name!r}")
     text = str(name)
     if text.startswith(("http://", "https://")):
         return _download(text)
@@ -168,7 +193,7 @@ def encode(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def decode(arguments: dict[str, Any]) -> dict[str, Any]:
-    """What :func:`encode` was given."""
+    """The inverse of `encode`."""
     from sparsam import indexes
 
     def value_of(value: Any) -> Any:

@@ -84,7 +84,9 @@ def copied(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.view_as(value) if value.requires_grad else value.data
     if isinstance(value, NativeMemory):
-        held = (None, None, None) if value._by_name else (value._versions, value._origins, value._graph)
+        held: tuple[Any, Any, Any] = (
+            (None, None, None) if value._by_name else (value._versions, value._origins, value._graph)
+        )
         return NativeMemory(value.kind, *held, copied(value.named()))
     return value.map(copied) if isinstance(value, TensorStore) else value
 
@@ -101,7 +103,7 @@ def memory_of(children: Any, kind: Kind) -> NativeMemory:
 def links_leaves(links: NativeLinks) -> list[Any]:
     """The batch as the shape of a tensor without numbers: an int would be a constant of the exported program."""
     if links.leaf is None:
-        links.leaf = torch.empty(links.batch, 0)
+        links.leaf = torch.empty(links.batch, 0, device="cpu")
     return [links.leaf]
 
 

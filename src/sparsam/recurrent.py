@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -15,10 +16,22 @@ from sparsam.state import State
 from sparsam.trace import Access, Trace
 
 
+def first_parameter(module: nn.Module) -> Tensor | None:
+    """`next(module.parameters())` in a tenth of its time, which is paid several times a call."""
+    for parameter in module._parameters.values():
+        if parameter is not None:
+            return parameter
+    for child in module._modules.values():
+        found = None if child is None else first_parameter(child)
+        if found is not None:
+            return found
+    return None
+
+
 class Recurrent(nn.Module):
     """A module with a memory that runs sequences.
 
-    Subclasses give `run` (a sequence from a state), `start_fields` (what a fresh state holds beside the memory) and
+    Subclasses give `run` (a sequence from a state), `start_fields` (what a fresh state holds besides the memory) and
     `start_shapes` (the shapes of those).
     """
 
@@ -40,6 +53,12 @@ class Recurrent(nn.Module):
     def engine(self, name: str) -> None:
         self._engine = checks.one_of("engine", name, engines.names())
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # nn.Module would keep a module under the name of a property, where nobody ever sees it.
+        if isinstance(value, nn.Module) and isinstance(getattr(type(self), name, None), property):
+            raise TypeError(f"{name}: expected a setting, got a module {type(value).__name__}")
+        super().__setattr__(name, value)
+
     @property
     def engine_used(self) -> str:
         """The engine that runs this module where its parameters are now: "native", "cuda" or "reference"."""
@@ -57,7 +76,8 @@ class Recurrent(nn.Module):
     @property
     def like(self) -> Tensor:
         """A parameter, for its device and type."""
-        return next(self.parameters())
+        found = None if torch.compiler.is_compiling() else first_parameter(self)
+        return next(self.parameters()) if found is None else found
 
     def state_like(self, like: Tensor) -> Tensor:
         """A tensor of the device and type of this module's states: float32 for parameters `like` of half precision."""
@@ -66,11 +86,11 @@ class Recurrent(nn.Module):
         return like.new_empty((), dtype=engines.plan(self).engine.holds(like.dtype))
 
     def start_fields(self, batch: int, like: Tensor) -> dict[str, Any]:
-        """The fields of a fresh state beside the memory's."""
+        """The fields of a fresh state besides the memory's."""
         raise NotImplementedError
 
     def start_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Their shapes, without the batch dimension."""
+        """The shapes of those fields, without the batch dimension."""
         raise NotImplementedError
 
     def run(self, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> tuple[Tensor, State, Sequence[Access]]:
@@ -108,10 +128,10 @@ class Recurrent(nn.Module):
     ) -> tuple[Any, Any]:
         """Run a sequence x (T, B, I), or (B, T, I) with `batch_first`; returns the outputs and the final state.
 
-        `state` goes on where another call ended. `lengths` (B,) marks padded batches: the steps past an element's
-        length change nothing and their outputs are 0. `resets` (T, B), or (B, T) with `batch_first`: before such a
-        step such an element starts anew, from what its state began with. x may also be (T, I), one sequence without a
-        batch, or a `PackedSequence`, which comes back as one.
+        `state` continues from where another call ended. `lengths` (B,) marks padded batches: steps past an element's
+        length change nothing and their outputs are 0. `resets` (T, B), or (B, T) with `batch_first`, is true where an
+        element starts anew before that step, from the state that its sequence began with. x may also be (T, I), one
+        sequence without a batch, or a `PackedSequence`, which comes back as one.
         """
         if isinstance(x, PackedSequence):
             return self._packed(x, state, lengths, resets)
@@ -119,7 +139,7 @@ class Recurrent(nn.Module):
             if lengths is not None:
                 raise ValueError("lengths: expected None for one sequence without a batch, (T, I)")
             at = 0 if self.batch_first else 1
-            flags = None if resets is None else torch.as_tensor(resets).unsqueeze(at)
+            flags = None if resets is None else checks.as_tensor("resets", resets, "a bool tensor").unsqueeze(at)
             y, state = self.forward(x.unsqueeze(at), state, None, flags)
             return y.squeeze(at), state
         y, state, _ = self._run(x, state, lengths, resets, record=False)
@@ -147,17 +167,27 @@ class Recurrent(nn.Module):
         steps, batch, _ = x.shape
         if lengths is not None:
             lengths = checks.sequence_lengths(lengths, steps, batch)
-            past = torch.arange(steps)[:, None] >= lengths
+            past = torch.arange(steps, device="cpu")[:, None] >= lengths
             x = x.masked_fill(past[..., None].to(x.device), 0.0)  # padding, NaN too, must not reach a gradient
             if not torch.compiler.is_compiling() and not bool(past.any()):
                 lengths = None
-        state = self.initial_state(batch) if state is None else self._checked_state(state, batch, self.state_like(like))
+        if state is None:
+            state = self.initial_state(batch)
+        elif torch.compiler.is_compiling() or getattr(state, "checked", None) != self._fit(like, batch):
+            state = self._checked_state(state, batch, self.state_like(like))
         if resets is None:
             y, state, accesses = self.run(x, state, lengths, record)
         else:
             flags = checks.reset_flags(resets, steps, batch, self.batch_first)
             y, state, accesses = self._run_episodes(x, state, lengths, flags, record)
+        if not torch.compiler.is_compiling():
+            state.__dict__["checked"] = self._fit(like, batch)
         return y.transpose(0, 1) if self.batch_first else y, state, accesses
+
+    def _fit(self, like: Tensor, batch: int) -> tuple[Any, ...]:
+        """All that the check of a state depends on: a state that came out of this module is not checked again."""
+        controller = self._modules.get("controller")
+        return self.memory, None if controller is None else weakref.ref(controller), like.dtype, like.device, batch
 
     def _run_episodes(
         self, x: Tensor, state: Any, lengths: Tensor | None, flags: Tensor, record: bool
@@ -165,7 +195,7 @@ class Recurrent(nn.Module):
         """The sequence in pieces that begin where an element starts anew."""
         steps = x.shape[0]
         if lengths is not None:
-            flags = flags & (torch.arange(steps)[:, None] < lengths)
+            flags = flags & (torch.arange(steps, device="cpu")[:, None] < lengths)
         every = torch.compiler.is_compiling()  # a graph cannot depend on where the flags are
         begins = [t for t in range(steps) if t == 0 or every or bool(flags[t].any())]
         outputs: list[Tensor] = []

@@ -13,12 +13,12 @@ from typing import Any
 
 
 def setting(path: str) -> Any:
-    """A setting that is read, and cannot be set."""
+    """A read-only setting."""
     return property(operator.attrgetter(path), doc=f"`{path}`, which cannot be changed after construction.")
 
 
 def sparse_setting(field: str, resolve: Callable[[Any], Any] = lambda value: value) -> Any:
-    """A field of a sparse memory's description, which can be set."""
+    """A field of a sparse memory's description that can be read and set."""
 
     def change(model: Any, value: Any) -> None:
         sizes = dataclasses.replace(model.memory.sizes, **{field: resolve(value)})

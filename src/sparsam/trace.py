@@ -27,7 +27,7 @@ class Access:
         return replace(self, time=time, rows=rows)
 
     def later(self, steps: int) -> Access:
-        """The same access so many steps later."""
+        """The same access, `steps` steps later."""
         return replace(self, time=self.time + steps)
 
     def entries(self) -> tuple[Tensor, ...]:
@@ -36,7 +36,7 @@ class Access:
         if rows.dim() == 3:
             rows, weights = rows[None], weights[None]
         at = ((rows >= 0) & (weights > 0)).nonzero(as_tuple=True)
-        kind = torch.full((at[0].numel(),), self.kind, dtype=torch.int8)
+        kind = torch.full((at[0].numel(),), self.kind, dtype=torch.int8, device="cpu")
         return at[0] + self.time, at[1], at[2], rows[at].to(torch.int64), weights[at], kind
 
 
@@ -74,8 +74,8 @@ class Trace:
         """Collect the accesses of a run."""
         parts = [a.entries() for a in accesses]
         if not parts:
-            none = torch.zeros(0, dtype=torch.int64)
-            return cls(none, none, none, none, torch.zeros(0), none.to(torch.int8))
+            none = torch.zeros(0, dtype=torch.int64, device="cpu")
+            return cls(none, none, none, none, torch.zeros(0, device="cpu"), none.to(torch.int8))
         whole = cls(*(torch.cat(column) for column in zip(*parts)))
         return whole.select((2 * whole.time + (whole.kind == READ)).argsort(stable=True))
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from benchmarks import gpu
+from benchmarks.report import Report
 
 SMALL = dict(input_size=4, output_size=3, hidden_size=6, memory_size=32, word_size=8, num_heads=2, k=2)
 
@@ -22,6 +23,18 @@ def test_an_engine_that_differs_is_not_timed(monkeypatch):
     monkeypatch.setattr(gpu, "TOLERANCE", -1.0)
     with pytest.raises(RuntimeError, match="differs from the reference"):
         gpu.checked("sam", "cpu", "native")
+
+
+def test_recall_is_what_both_searches_read():
+    report = Report("gpu")
+    gpu.recall(report, 150, "cpu", "native")
+    (line,) = report.lines
+    assert 0.9 < line.reached <= 1 and line.met
+
+
+def test_the_plot_is_drawn(tmp_path):
+    gpu.plot({"layer": {1024: 30.0, 4096: 31.0}, "attention": {1024: 1.5, 4096: 6.0}}, tmp_path / "gpu.png")
+    assert (tmp_path / "gpu.png").stat().st_size > 1000
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -1,4 +1,4 @@
-"""``sparsam ask``: answers, lists, several stories, and the sentences behind the rows that were read."""
+"""`sparsam ask`: answers, lists, several stories, and the sentences behind the rows that were read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def trace(*entries: tuple[int, int, float, int]) -> Trace:
 
 
 class Scripted(nn.Module):
-    """Answers with the word that went in ``back`` steps before the dash and reads the row of that step."""
+    """Answers with the word that went in `back` steps before the dash and reads the row of that step."""
 
     def __init__(self, back: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""``sparsam data``: what it says when data is there, damaged or absent."""
+"""`sparsam data`: what it says when data is there, damaged or absent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sparsam info``, ``--version`` and ``python -m sparsam``."""
+"""`sparsam info`, `--version` and `python -m sparsam`."""
 
 from __future__ import annotations
 

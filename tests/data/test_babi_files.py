@@ -82,7 +82,7 @@ def test_answers_and_supporting_ids_never_reach_the_words():
         ("2 Mary moved.\n", "line 1"),
         ("1 Mary moved.\n3 Mary moved.\n", "line 2.*id 2"),
         ("1 Mary mov\x00ed 12.\n", "line 1"),
-        ("1 Where is John?\t\t3\n", "an answer must be words"),
+        ("1 Where is John?\t\t3\n", "expected an answer of words"),
         ("no id here\n", "line 1"),
     ],
 )

@@ -175,7 +175,7 @@ def test_it_runs_backward_more_than_once(device):
     [
         ("sdnc", {"link_gradients": True}, "link_gradients"),
         ("sdnc", {"allocation": "free"}, "allocation"),
-        ("sam", {"index": "kdtree"}, "exact search"),
+        ("sam", {"index": "kdtree"}, "scans"),
         ("sam", {"masked": True}, "masked"),
         ("sam", {"num_heads": 8, "k": 14}, "too large together"),
     ],

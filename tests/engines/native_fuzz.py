@@ -1,15 +1,17 @@
 """Malformed direct calls of `_native`, in a process of its own: `python tests/engines/native_fuzz.py FIRST LAST`.
 
-Each case takes a good call and spoils one or two of its arguments. A call has to raise; what was spoiled may also be
-good by chance, and then the call has to return. Prints a line before each case, so that a crash can be told.
+Each case takes a good call and spoils one or two of its arguments. A call has to raise an error that names one of them;
+what was spoiled may also be good by chance, and then the call has to return. Prints a line before each case, so that a
+crash can be told.
 """
 
 from __future__ import annotations
 
 import random
+import re
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +36,13 @@ JUNK = (
     np.zeros(0),
     np.float32(1),
 )
+
+
+class Trial(NamedTuple):
+    """A call, and the names of which its error has to say one."""
+
+    call: Callable[[], Any]
+    names: tuple[str, ...]
 
 
 def sizes(rng: random.Random, links: bool, free: bool = False) -> Any:
@@ -128,11 +137,12 @@ def forward_arguments(rng: random.Random, cell: str, s: Any, suffix: str) -> dic
     }
 
 
-def fuzz_forward(rng: random.Random) -> Callable[[], Any]:
+def fuzz_forward(rng: random.Random) -> Trial:
     suffix, cell = rng.choice(["32", "64"]), rng.choice(["none", "lstm", "gru"])
     links = rng.random() < 0.6
     arguments = forward_arguments(rng, cell, sizes(rng, links, links and rng.random() < 0.4), suffix)
-    for name in rng.sample(list(arguments), rng.choice([1, 1, 2])):
+    chosen = rng.sample(list(arguments), rng.choice([1, 1, 2]))
+    for name in chosen:
         if name == "versions" and rng.random() < 0.5:
             other = rng.choice([sizes(rng, not links), native.Sizes(9, 3, 2, 2, native.Similarity.dot, 0.0)])
             made = getattr(native, f"Version{rng.choice(['32', '64'])}").fresh(other)
@@ -143,10 +153,12 @@ def fuzz_forward(rng: random.Random) -> Callable[[], Any]:
             arguments[name] = rng.choice([sizes(rng, not links), None, 3, native.Similarity.dot])
         else:
             arguments[name] = spoiled(rng, arguments[name])
-    return lambda: getattr(native, f"forward{suffix}")(**arguments)
+    # Other sizes, another cell or width are found out by what no longer fits them.
+    everything = tuple(arguments) if {"sizes", "cell", "hidden", "x"} & set(chosen) else tuple(chosen)
+    return Trial(lambda: getattr(native, f"forward{suffix}")(**arguments), everything)
 
 
-def fuzz_backward(rng: random.Random) -> Callable[[], Any]:
+def fuzz_backward(rng: random.Random) -> Trial:
     suffix, cell = rng.choice(["32", "64"]), rng.choice(["none", "lstm", "gru"])
     s = sizes(rng, rng.random() < 0.6)
     forward = forward_arguments(rng, cell, s, suffix)
@@ -170,7 +182,8 @@ def fuzz_backward(rng: random.Random) -> Callable[[], Any]:
         "needs_x": True,
         "threads": 1,
     }
-    for name in rng.sample(list(arguments), rng.choice([1, 1, 2])):
+    chosen = rng.sample(list(arguments), rng.choice([1, 1, 2]))
+    for name in chosen:
         if name == "record":
             other = "64" if suffix == "32" else "32"
             theirs = forward_arguments(rng, cell, s, other)
@@ -180,18 +193,28 @@ def fuzz_backward(rng: random.Random) -> Callable[[], Any]:
             arguments[name] = rng.choice([None, 3, unrecorded, getattr(native, f"forward{other}")(**theirs)])
         else:
             arguments[name] = spoiled(rng, arguments[name])
-    return lambda: getattr(native, f"backward{suffix}")(**arguments)
+    pairs = {
+        "memory_at": "memory_words",
+        "memory_words": "memory_at",
+        "link_at": "link_values",
+        "link_values": "link_at",
+    }
+    beside = [pairs[name] for name in chosen if name in pairs]
+    everything = [*arguments, "state"] if "record" in chosen else [*chosen, *beside]
+    return Trial(lambda: getattr(native, f"backward{suffix}")(**arguments), tuple(everything))
 
 
-def fuzz_sizes(rng: random.Random) -> Callable[[], Any]:
+def fuzz_sizes(rng: random.Random) -> Trial:
     arguments: dict[str, Any] = {"rows": 8, "width": 3, "heads": 2, "k": 2, "similarity": native.Similarity.dot}
     arguments |= {"delta": 0.1, "k_links": 2, "link_gradients": True, "free_usage": False, "index": None}
-    for name in rng.sample(list(arguments), rng.choice([1, 2])):
+    chosen = rng.sample(list(arguments), rng.choice([1, 2]))
+    for name in chosen:
         arguments[name] = rng.choice(BIG + JUNK + (-0.5, 1 << 17, 9))
-    return lambda: native.Sizes(**arguments)
+    beside = {"rows": ("heads", "k"), "k_links": ("link_gradients", "free_usage")}
+    return Trial(lambda: native.Sizes(**arguments), (*chosen, *(n for name in chosen for n in beside.get(name, ()))))
 
 
-def fuzz_version(rng: random.Random) -> Callable[[], Any]:
+def fuzz_version(rng: random.Random) -> Trial:
     suffix = rng.choice(["32", "64"])
     links = rng.random() < 0.7
     s = sizes(rng, links, links and rng.random() < 0.5)
@@ -202,15 +225,15 @@ def fuzz_version(rng: random.Random) -> Callable[[], Any]:
     if kind == 0:
         wrong = [(0, 4), (-1, 4), (s, words), (s, initial(words[:-1])), (s, initial(words[:, :-1].copy())), (), (None,)]
         chosen = rng.choice(wrong)
-        return lambda: version.fresh(*chosen)
+        return Trial(lambda: version.fresh(*chosen), ("sizes", "initial", "words"))
     if kind == 1:
-        return lambda: initial(spoiled(rng, words))
+        return Trial(lambda: initial(spoiled(rng, words)), ("words",))
     if kind == 2:
         made = initial(words)
-        return lambda: made.equals(spoiled_array(rng, words))
+        return Trial(lambda: made.equals(spoiled_array(rng, words)), ("words",))
     if kind == 3:
         fresh = version.fresh(s)
-        return lambda: fresh.candidates(spoiled_array(rng, words[0]))
+        return Trial(lambda: fresh.candidates(spoiled_array(rng, words[0])), ("query",))
     arguments = forward_arguments(rng, "lstm", s, suffix)
     parts = getattr(native, f"forward{suffix}")(**arguments | {"lengths": None}).after[0].export()
     for name in rng.sample(list(parts), rng.choice([1, 1, 2])):
@@ -234,68 +257,136 @@ def fuzz_version(rng: random.Random) -> Callable[[], Any]:
         again = getattr(native, f"forward{suffix}")(**arguments | {"versions": [restored, restored.copied()]})
         return again.after[0].export()
 
-    return restore_and_run
+    return Trial(restore_and_run, PARTS)
 
 
-def fuzz_rest(rng: random.Random) -> Callable[[], Any]:
+PARTS = ("rows", "words", "recency", "link_ids", "link_columns", "link_weights", "usage_rows", "usage", "parts")
+
+
+def fuzz_rest(rng: random.Random) -> Trial:
     dtype, suffix = rng.choice([(np.float32, "32"), (np.float64, "64")])
     a, w = np.ones((6, 4), dtype), np.ones((3, 4), dtype)
-    kind = rng.randrange(6)
+    kind = rng.randrange(7)
     if kind == 0:
-        return lambda: native.Ring(rng.choice([0, -1, 2**31, 2**70, None, "x", 1.5]))
+        return Trial(lambda: native.Ring(rng.choice([0, -1, 2**31, 2**70, None, "x", 1.5])), ("rows",))
     if kind == 1:
         ring = native.Ring(5)
         row = rng.choice([-1, 5, 10**6, 2**40, 2**70, None, 1.5])
         return rng.choice(
             [
-                lambda: ring.move_to_back(row),
-                lambda: ring.first(row if row != 5 else 6),
-                lambda: ring.undo(row, 0),
-                lambda: ring.undo(0, row),
-                lambda: ring.undo(3, 2),
+                Trial(lambda: ring.move_to_back(row), ("row",)),
+                Trial(lambda: ring.first(row if row != 5 else 6), ("count",)),
+                Trial(lambda: ring.undo(row, 0), ("row",)),
+                Trial(lambda: ring.undo(0, row), ("row", "before")),
+                Trial(lambda: ring.undo(3, 2), ("row",)),
             ]
         )
     if kind == 2:
         arguments = {"a": a, "w": w, "bias": np.ones(3, dtype), "threads": 1}
-        name = rng.choice(list(arguments))
-        arguments[name] = spoiled(rng, arguments[name])
-        return lambda: getattr(native, f"linear{suffix}")(**arguments)
+        return spoiled_call(rng, getattr(native, f"linear{suffix}"), arguments, ("a", "w", "bias"))
     if kind == 3:
         arguments = {"a": a, "b": np.ones((6, 2), dtype), "threads": 1}
-        name = rng.choice(list(arguments))
-        arguments[name] = spoiled(rng, arguments[name])
-        return lambda: getattr(native, f"tall{suffix}")(**arguments)
+        return spoiled_call(rng, getattr(native, f"tall{suffix}"), arguments, ("a", "b"))
     if kind == 4:
         out = np.zeros((6, 3), dtype)
         if rng.random() < 0.3:
             out.flags.writeable = False
         arguments = {"a": a, "w": w, "bias": None, "forward": True, "out": out, "threads": 1}
-        name = rng.choice(list(arguments))
-        arguments[name] = spoiled(rng, arguments[name])
-        return lambda: native.row_product(**arguments)
+        trial = spoiled_call(rng, native.row_product, arguments, ("a", "w", "out", "bias"))
+        return trial._replace(names=(*trial.names, "out"))
+    if kind == 5:
+        vectors = {name: np.ones(5, dtype) for name in ("parameters", "gradients", "squares", "velocity")}
+        arguments = {**vectors, "clip": 1.0, "decay": 0.9, "momentum": 0.9, "epsilon": 1e-6, "rate": 0.1, "threads": 1}
+        return spoiled_call(rng, getattr(native, f"rmsprop{suffix}"), arguments, tuple(vectors))
     arguments = {"a": a, "b": np.ones((6, 2), dtype), "out": np.zeros((4, 2), dtype), "threads": 1}
+    return spoiled_call(rng, native.tall_product, arguments, ("a", "b", "out"))
+
+
+def spoiled_call(
+    rng: random.Random, call: Callable[..., Any], arguments: dict[str, Any], arrays: tuple[str, ...]
+) -> Trial:
+    """One argument spoiled; of arrays that have to fit each other, any may be named."""
     name = rng.choice(list(arguments))
-    arguments[name] = spoiled(rng, arguments[name])
-    return lambda: native.tall_product(**arguments)
+    changed = arguments | {name: spoiled(rng, arguments[name])}
+    return Trial(lambda: call(**changed), arrays if name in arrays else (name,))
+
+
+NUMBERS = {
+    "kdtree": ("trees", "checks", "leaf", "seed"),
+    "lsh": ("tables", "bits", "probes", "checks", "few", "seed"),
+    "scan": ("checks", "seed"),
+}
+
+
+def fuzz_index(rng: random.Random) -> Trial:
+    """Indexes by themselves: their settings, and every method with rows, words and queries that do not serve."""
+    kind = rng.choice(list(NUMBERS))
+    if rng.random() < 0.4:
+        arguments: dict[str, Any] = {"kind": kind, "numbers": {}, "exact_until": 0}
+        name = rng.choice(["kind", "numbers", "exact_until", *NUMBERS[kind]])
+        if name in arguments:
+            arguments[name] = rng.choice(BIG + JUNK + ("graph", {"depth": 3}, {3: 3}, {"checks": "x"}))
+        else:
+            arguments["numbers"] = {name: rng.choice((-(2**63), -(2**31), -1, 0, 33, 2**31, 2**62, 2**70, 1.5, None))}
+        return Trial(lambda: native.IndexSettings(**arguments), (name, "numbers", "seed"))
+    settings = native.IndexSettings(kind, {"checks": rng.choice([1, 4, 100])})
+    words = np.random.default_rng(1).standard_normal((12, 4)).astype(np.float32)
+    if rng.random() < 0.2:
+        arguments = {"words": words, "settings": settings}
+        return spoiled_call(rng, native.ArrayIndex, arguments, ("words",))
+    index = native.ArrayIndex(words, settings)
+    index.build(np.arange(6, dtype=np.int32))
+    row = rng.choice([*BIG, *JUNK, 3, 7, 11, 12, 100])
+    rows = rng.choice([np.array([0, 3], np.int32), np.array([7, 8], np.int32), np.array([1, 1], np.int32)])
+    bad_rows = rng.choice([spoiled(rng, rows), np.array([0, 12], np.int32), np.array([-1], np.int32), rows])
+    if rng.random() < 0.2:
+        words[3] = rng.choice([np.nan, np.inf, 1e38])
+    called = rng.choice(
+        [
+            Trial(lambda: index.insert(row), ("row",)),
+            Trial(lambda: index.remove(row), ("row",)),
+            Trial(lambda: index.update(row), ("row",)),
+            Trial(lambda: index.contains(row), ("row",)),
+            Trial(lambda: index.build(bad_rows, rng.choice([1, 2, 0, -1, "x", 2**40])), ("rows?", "threads")),
+            Trial(lambda: index.query(spoiled_array(rng, words[0])), ("query", "queries")),
+            Trial(
+                lambda: index.nearest(spoiled_array(rng, words), rng.choice([1, 4, 0, -1, None])), ("quer", "at_once")
+            ),
+            Trial(lambda: index.churn(bad_rows), ("rows?",)),
+            Trial(lambda: index.update_all(bad_rows), ("rows?",)),
+        ]
+    )
+
+    def then_query() -> None:
+        try:
+            called.call()
+        finally:
+            if np.isfinite(words).all():  # whatever was refused, the index still answers
+                found = index.query(np.ones(4, np.float32))
+                assert len(set(found)) == len(found) <= len(index) and all(0 <= row < 12 for row in found)
+
+    return Trial(then_query, called.names)
 
 
 KINDS = (fuzz_forward, fuzz_forward, fuzz_backward, fuzz_backward, fuzz_sizes, fuzz_version, fuzz_version, fuzz_rest)
+KINDS += (fuzz_index, fuzz_index)
 EXPECTED = (ValueError, TypeError, RuntimeError, MemoryError, OverflowError)
 
 
 def main(first: int, last: int) -> None:
-    refused = 0
+    refused, unnamed = 0, []
     for case in range(first, last):
         rng = random.Random(case)
         make = KINDS[case % len(KINDS)]
         print("case", case, make.__name__, flush=True)
-        call = make(rng)
+        trial = make(rng)
         try:
-            call()
+            trial.call()
         except EXPECTED as error:
             refused += 1
-            if "incompatible function arguments" not in str(error) and not str(error):
-                raise AssertionError(f"case {case}: an error that says nothing") from error
+            if not any(re.search(rf"(?<![a-z_]){name}", str(error)) for name in trial.names):
+                unnamed.append(f"case {case}: {type(error).__name__} that names none of {trial.names}: {error}")
+    assert not unnamed, "\n".join(unnamed)
     print("refused", refused, flush=True)
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparsam.engines.cuda import layout
 from sparsam.engines.cuda.layout import Layout, aligned, power_of_two
-from sparsam.engines.cuda.weights import Weights, aligned_tensor, packed
+from sparsam.engines.cuda.weights import Weights, aligned_tensor, packed, packed_backward
+from sparsam.memories.interface import sparse_interface
 
 layouts = st.builds(
     Layout,
@@ -41,10 +46,10 @@ def test_packed_weights_give_the_cells_sums(size, inputs):
     gates, words = (4 if size.CELL == "lstm" else 3) * size.H, size.R * size.W
     shapes = ((gates, inputs + words), (gates, size.H), (gates,), (gates,), (size.F, size.H), (size.F,))
     weights = Weights(*(torch.randn(shape, dtype=torch.float64) for shape in shapes))
-    matrices = packed(weights, size)
+    matrices, backward = packed(weights, size), packed_backward(weights, size)
     h, r = torch.randn(size.H, dtype=torch.float64), torch.randn(words, dtype=torch.float64)
-    sums = matrices.recurrent[:, : size.J] @ torch.cat([h, r]) + matrices.recurrent_bias
-    torch.testing.assert_close(sums, torch.cat([h, r]) @ matrices.recurrent_transposed + matrices.recurrent_bias)
+    sums = backward.recurrent[:, : size.J] @ torch.cat([h, r]) + matrices.recurrent_bias
+    torch.testing.assert_close(sums, torch.cat([h, r]) @ matrices.recurrent + matrices.recurrent_bias)
     of_hidden = weights.hidden @ h + weights.hidden_bias
     of_read = weights.input[:, inputs:] @ r
     if size.CELL == "lstm":
@@ -54,9 +59,27 @@ def test_packed_weights_give_the_cells_sums(size, inputs):
         torch.testing.assert_close(sums[:both], of_hidden[:both] + of_read[:both])
         torch.testing.assert_close(sums[new], of_read[new])
         torch.testing.assert_close(sums[3 * size.H :], of_hidden[new])
-    asked = matrices.asking[:, : size.H] @ h + matrices.asking_bias
-    torch.testing.assert_close(asked, h @ matrices.asking_transposed[:, : size.F] + matrices.asking_bias)
+    asked = backward.asking[:, : size.H] @ h + matrices.asking_bias
+    torch.testing.assert_close(asked, h @ matrices.asking[:, : size.F] + matrices.asking_bias)
     torch.testing.assert_close(asked, weights.interface @ h + weights.interface_bias)
+
+
+@given(layouts)
+def test_the_interface_is_as_wide_as_declared(size):
+    assert sparse_interface(size.R, size.W, size.KL > 0).size == size.F
+
+
+@pytest.mark.parametrize("file", ["forward.py", "backward.py"])
+def test_the_kernels_offsets_are_the_declared_ones(file):
+    """Kernels write them out as constants of the compiler; here they are read off the source."""
+    declared = sparse_interface(3, 5, links=True).offsets()
+    source = (Path(layout.__file__).parent / "kernels" / file).read_text(encoding="utf-8")
+    assert "WORDS: tl.constexpr = R * W" in source
+    written = re.findall(r"\b(?:ask|request) \+ ((?:2 \* )?WORDS(?: \+ (?:\d \* )?R)?)\b", source)
+    offsets = {eval(expression, {}, {"R": 3, "WORDS": 3 * 5}) for expression in written}
+    assert offsets <= set(declared.values())
+    wanted = {"write_word", "strength", "write_gate", "read_modes"}  # the query is at 0, the two gates lie side by side
+    assert {declared[name] for name in wanted} <= offsets
 
 
 def test_tensors_begin_at_sixteen_bytes():

@@ -1,4 +1,4 @@
-"""Malformed direct calls of `_native`: each an exception, never a crash (issue 13, Seen 2)."""
+"""Malformed direct calls of `_native`: each an exception that names the argument, never a crash."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparsam.engines.native.core import native
 
 pytestmark = pytest.mark.skipif(native is None, reason="the native engine is not built here")
 
-CASES = 1600
+CASES = 2000
 PROGRAM = Path(__file__).parent / "native_fuzz.py"
 
 
@@ -24,7 +24,7 @@ def test_malformed_calls_raise_and_never_crash():
     lines = done.stdout.splitlines()
     assert done.returncode == 0, f"{lines[-1:]}: exit code {done.returncode}\n{done.stderr[-2000:]}"
     refused = int(lines[-1].removeprefix("refused "))
-    assert refused >= 1000  # measured: 1,520 of 1,600; what is spoiled can be good by chance
+    assert refused >= 1500  # what is spoiled can be good by chance
 
 
 def forward(**changes):

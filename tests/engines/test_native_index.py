@@ -347,7 +347,7 @@ def test_nan_words_are_refused_and_states_survive(kind):
     expected, _ = model(x, state)
     bad = x.clone()
     bad[5, 1] = float("nan")
-    with pytest.raises(ValueError, match=r"the word of row \d+ holds NaN or infinity"):
+    with pytest.raises(ValueError, match=r"word: expected finite numbers, got NaN or infinity in row \d+"):
         model(bad, state)
     assert_close([model(x, state)[0]], [expected])
 

@@ -35,10 +35,10 @@ def fresh(sizes):
     return torch.ops.sparsam.blank(BATCH, kind(sizes), torch.zeros(1))
 
 
-def arguments(cell, sizes, memory=None, record=True):
+def arguments(cell, sizes, memory=None, record=True, steps=STEPS):
     """Of `sparsam::sequence`."""
     blocks, read = BLOCKS.get(cell, 0) * HIDDEN, sizes.heads * sizes.width
-    floats = [tensor(STEPS, BATCH, INPUTS if blocks else sizes.interface.size)]
+    floats = [tensor(steps, BATCH, INPUTS if blocks else sizes.interface.size)]
     if blocks:
         floats += [tensor(blocks, INPUTS + read), tensor(blocks, HIDDEN), tensor(blocks), tensor(blocks)]
         floats += [tensor(sizes.interface.size, HIDDEN), tensor(sizes.interface.size), tensor(BATCH, HIDDEN)]
@@ -49,7 +49,7 @@ def arguments(cell, sizes, memory=None, record=True):
     rows = torch.full((BATCH, sizes.heads, sizes.k), -1)
     name = fresh(sizes) if memory is None else memory
     width = HIDDEN if blocks else 0
-    return (*floats, name, rows, torch.tensor([STEPS, STEPS - 1]), as_text(sizes), cell, width, record)
+    return (*floats, name, rows, torch.tensor([steps, max(steps - 1, 1)]), as_text(sizes), cell, width, record)
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
@@ -60,6 +60,15 @@ def test_opcheck_of_sequences(cell, memory):
     torch.library.opcheck(torch.ops.sparsam.sequence, given)
     middle = torch.ops.sparsam.sequence(*given)[5]
     torch.library.opcheck(torch.ops.sparsam.sequence, arguments(cell, sizes, middle, record=False))
+
+
+@pytest.mark.parametrize("cell", ["lstm", "none"])
+def test_opcheck_of_one_step(cell):
+    """A single step is the operator of a sequence with T = 1; its gradients are those of one step."""
+    given = arguments(cell, MEMORIES["sam"], steps=1)
+    torch.library.opcheck(torch.ops.sparsam.sequence, given)
+    middle = torch.ops.sparsam.sequence(*given)[5]
+    torch.library.opcheck(torch.ops.sparsam.sequence, arguments(cell, MEMORIES["sam"], middle, steps=1))
 
 
 @pytest.mark.parametrize("memory", MEMORIES)

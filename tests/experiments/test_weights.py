@@ -20,8 +20,9 @@ WEIGHTS = Path(__file__).parents[2] / "weights"
     ("name", "size", "stated", "tolerance"),
     [
         ("copy-sam", None, 0.002, 0.05),
-        ("recall-sam", None, 0.018, 0.08),
-        ("sort-sam", None, 0.58, 0.3),
+        ("recall-sam", None, 0.0, 0.05),
+        ("recall-sam", 120, 0.10, 0.25),
+        ("sort-sam", 20, 0.38, 0.2),
         ("recall-curriculum-sam", 1_000, 0.0, 0.1),
         ("recall-curriculum-sam-ann", 1_000, 0.03, 0.15),
     ],

@@ -72,7 +72,7 @@ def test_a_head_addresses_by_content():
 def test_interface_rows_are_in_the_documented_order(make):
     model = make("ntm", num_heads=1, word_size=2)
     vector = torch.arange(2 * 2 + 2 + 2 + 6 + 2 + 2 + 2, dtype=torch.float64)[None]
-    readers, writers, erase, add = model.memory.asked(vector)
+    readers, writers, erase, add = model.memory.heads_of(vector)
     assert readers.key.flatten().tolist() == [0, 1] and writers.key.flatten().tolist() == [2, 3]
     softplus = torch.nn.functional.softplus
     torch.testing.assert_close(writers.strength.flatten(), softplus(tensor(5.0)))

@@ -67,7 +67,7 @@ def test_a_seed_that_has_ended_counts_on_with_its_last_value(tmp_path: Path) -> 
 def test_over_seconds(runs: list[Path]) -> None:
     (line, *_) = curves.collect([RunFolder(runs[0])], "bits_per_sequence", against="seconds")
     assert line.seeds[0][0].tolist() == [1, 2, 3]
-    with pytest.raises(ValueError, match="against must be one of sequences, seconds"):
+    with pytest.raises(ValueError, match="against: expected one of sequences, seconds"):
         curves.collect([RunFolder(runs[0])], "loss", against="days")
 
 

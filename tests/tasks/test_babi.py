@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -300,3 +301,33 @@ def test_emphasis_draws_a_task_more_often(tmp_path, monkeypatch):
     monkeypatch.setenv("SPARSAM_CACHE", str(tmp_path))
     task = Babi(SAMPLE, verify=False, validation=0.25, emphasis={1: 1e6})
     assert (task.sample(32, generator()).info["tasks"] == 1).all()
+
+
+def test_easy_stories_keep_questions_and_what_supports_them():
+    story = Story()
+    for line in ("mary is in the park .", "john is in the office .", "mary is in the office ."):
+        story.add(words_of(line))
+    story.add(words_of("where is mary ?"))
+    story.ask(["office"], support=[2])
+    stories = encode([(1, story), (1, story)])
+    left_out = np.array([[True, False]] * 4)
+    batch = stories.batch(np.array([0, 1]), left_out=left_out)
+    assert batch.lengths.tolist() == [6 + 5, 18 + 5]
+    assert batch.inputs[: 6 + 5, 0].argmax(-1).tolist() == word_numbers(
+        [*words_of("mary is in the office . where is mary ?"), "-"]
+    )
+    assert batch.targets[10, 0] == word_numbers(["office"])[0]
+    assert batch.mask.sum(0).tolist() == [1, 1]
+    assert not batch.inputs[11:, 0].any()  # padding
+
+
+def test_the_level_says_how_much_of_an_easy_task_is_told():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        easy = Babi(SAMPLE, verify=False, validation=0.25, tasks=[16], easy_first=[16])
+    questions = easy.sample(8, generator()).mask.sum()
+    lengths = [easy.sample(8, generator(), level).lengths.sum() for level in (1, 50, 100)]
+    assert lengths[0] < lengths[1] < lengths[2] == easy.sample(8, generator()).lengths.sum()
+    assert easy.sample(8, generator(), 1).mask.sum() == questions
+    with pytest.raises(ValueError, match="easy_first"):
+        Babi(SAMPLE, verify=False, easy_first=[21])

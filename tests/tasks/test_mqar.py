@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sparsam import tasks
-from sparsam.tasks.mqar import TESTED, TRAINED, Mqar
+from sparsam.tasks.mqar import TESTED, TRAINED, Mqar, _different
 from sparsam.training.seeds import MinibatchSeeds
 
 SIX = MinibatchSeeds(6)
@@ -84,6 +84,28 @@ def test_a_hundred_thousand_pairs_in_a_vocabulary_of_two_digits() -> None:
     assert task.output_size == 1024
 
 
+def test_crowded_keys_share_digits_and_are_all_different() -> None:
+    task = Mqar(vocabulary=2**12, digits=2, slices=[(256, 64)], crowded=1.0)
+    fewest = 64
+    for number in range(12):
+        keys = task.sample(4, SIX.at(number)).inputs[:128:2].t()
+        assert int(keys.min()) >= 1 and int(keys.max()) < 2**11
+        assert all(len(row.unique()) == 64 for row in keys)
+        fewest = min(fewest, *(len((row // 64).unique()) for row in keys))
+    assert fewest <= 4  # 128 combinations of at most 63 second digits need 3 first ones
+    plain = Mqar(vocabulary=2**12, digits=2, slices=[(256, 64)]).sample(4, SIX.at(0)).inputs[:128:2]
+    assert len((plain // 64).unique()) > 20
+
+
+@pytest.mark.parametrize("among", [50, 400])  # drawn as a part of a permutation, and with rejection
+def test_different_numbers_are_drawn_evenly_and_in_any_order(among: int) -> None:
+    drawn = _different(8_000, among, 5, SIX.at(0))
+    assert all(len(row.unique()) == 5 for row in drawn[:200]) and int(drawn.max()) == among - 1
+    for place in (0, 4):
+        counts = torch.bincount(drawn[:, place] * 10 // among, minlength=10)
+        assert counts.min() > 650 and counts.max() < 950  # 800 each
+
+
 def test_chance_is_a_guess_among_the_values() -> None:
     task = Mqar(vocabulary=32, slices=[(32, 8)])
     batch = task.sample(2_000, SIX.at(0))
@@ -103,6 +125,7 @@ def test_chance_is_a_guess_among_the_values() -> None:
         ({"slices": [(16, 5)]}, "slices"),
         ({"vocabulary": 16, "slices": [(64, 8)]}, "pairs: expected at most the 7 keys"),
         ({"power": 0}, "power"),
+        ({"crowded": 0.5}, "crowded: expected a share from 0 to 1, above 0 with two digits only"),
         ({"vocabulary": 1000, "digits": 2}, "vocabulary"),
     ],
 )

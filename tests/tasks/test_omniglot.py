@@ -120,7 +120,7 @@ def test_sizes_follow_the_level(make):
     assert {task.sample(1, random, level=3).level for _ in range(60)} == {1, 2, 3}
     assert {task.sample(1, random).level for _ in range(120)} == set(range(2, 9))
     assert {make(min_share=0.5).sample(1, random, level=7).level for _ in range(60)} == {4, 5, 6, 7}
-    with pytest.raises(ValueError, match=r"level must be from 1 to labels \(20\), got 21"):
+    with pytest.raises(ValueError, match=r"level: expected 1 to labels \(20\), got 21"):
         task.sample(1, random, level=21)
 
 
@@ -161,7 +161,7 @@ def test_labels_come_from_a_pool_that_grows_with_the_level(make):
     some_levels = make(pool=1.5, pool_below=4)
     assert [some_levels.sample(1, random, level=level).info["pool"] for level in (2, 3, 4, 8)] == [3, 5, 20, 20]
     assert task.floor(2, 3) == pytest.approx((math.log(3) + math.log(2)) / 20)
-    with pytest.raises(ValueError, match=r"pool must be from size \(4\)"):
+    with pytest.raises(ValueError, match=r"pool: expected size \(4\)"):
         task.sample_size(1, random, 4, pool=3)
 
 

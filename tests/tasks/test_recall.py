@@ -73,3 +73,16 @@ def test_several_cues_ask_for_different_pairs(paired: bool, item_length: int) ->
             values = batch.inputs[: 2 * size * item_length, :, :12].view(size, 2, item_length, 4, 12)[:, 1]
         found = (values.unsqueeze(1) == answers).all(-1).all(2)  # (size, cues, B)
         assert (found.sum(0) == 1).all() and (found.sum(1) <= 1).all()
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_near_keys_are_earlier_ones_but_for_a_bit(paired):
+    task = Recall(bits=16, paired=paired, near=1.0, cues=4)
+    batch = task.sample_size(8, torch.Generator().manual_seed(0), 12)
+    steps = batch.inputs[:12] if paired else batch.inputs[:24:2]
+    keys = steps[..., :16]
+    apart = (keys.unsqueeze(0) != keys.unsqueeze(1)).sum(-1)  # (pairs, pairs, B)
+    for pair in range(1, 12):
+        assert (apart[pair, :pair].min(0).values <= 2).all()  # one bit, and one more where it was made unique
+    with pytest.raises(ValueError, match="near"):
+        Recall(near=1.5)

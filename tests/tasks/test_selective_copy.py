@@ -33,3 +33,11 @@ def test_places_lengths_and_seeds() -> None:
         SelectiveCopy(items=20, min_length=10, max_length=30)
     with pytest.raises(ValueError, match="size"):
         SelectiveCopy().sample_size(1, SEEDS.at(0), 5)
+
+
+def test_fewer_items_by_chance_in_training_and_all_of_them_at_a_size() -> None:
+    task = SelectiveCopy(items=4, min_items=2, min_length=8, max_length=8)
+    assert {task.sample(1, SEEDS.at(i)).inputs.shape[0] for i in range(40)} == {10, 11, 12}
+    assert task.sample_size(1, SEEDS.at(0), 8).inputs.shape[0] == 12
+    with pytest.raises(ValueError, match="min_items: expected 1 <= min_items <= items = 4, got 5"):
+        SelectiveCopy(items=4, min_items=5)

@@ -18,7 +18,7 @@ TINY = [
 
 @pytest.fixture
 def tiny() -> Any:
-    """``tiny("steps=5", ...)``: a small LSTM on a small copy task."""
+    """`tiny("steps=5", ...)`: a small LSTM on a small copy task."""
 
     def make(*settings: str) -> RunConfig:
         return RunConfig().with_settings([*TINY, *settings])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sparsam.training.config import CurriculumConfig
 from sparsam.training.curriculum import Curriculum
 
@@ -56,3 +58,19 @@ def test_state_goes_on_where_it_was() -> None:
     second.load_state_dict(first.state_dict())
     seen += [(second.update(loss), second.level) for loss in losses[8:]]
     assert seen == expected
+
+
+def test_a_timed_level_depends_on_the_minibatch_alone() -> None:
+    curriculum = make(start=1, max_level=101, over=50)
+    assert curriculum.timed
+    levels = []
+    for step in (0, 1, 25, 50, 70):
+        curriculum.rise(step)
+        levels.append(curriculum.level)
+    assert levels == [1, 3, 51, 101, 101]
+    assert not make().timed
+
+
+def test_a_timed_curriculum_needs_an_end() -> None:
+    with pytest.raises(ValueError, match=r"curriculum\.over: .*max_level"):
+        make(over=10)

@@ -83,7 +83,7 @@ def test_size_reaches_a_data_set_that_has_sizes_and_is_refused_by_others() -> No
     task = Answers(sized=True)
     evaluate(FirstWord(), task, MinibatchSeeds(0), None, size=7)
     assert task.sizes == [7]
-    with pytest.raises(ValueError, match="size must be None for task 'answers'"):
+    with pytest.raises(ValueError, match="size: expected None for task 'answers'"):
         evaluate(FirstWord(), Answers(), MinibatchSeeds(0), None, size=7)
 
 

@@ -124,9 +124,12 @@ def test_a_logger_must_have_its_three_methods() -> None:
     Loggers([]).close()
 
 
-def test_tensorboard_has_loss_error_and_gradient_norm(tiny: Any, tmp_path: Path) -> None:
+def test_tensorboard_has_loss_error_gradient_norm_reads_and_writes(tiny: Any, tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    train(tiny("tensorboard=true", "steps=10"), tmp_path / "run", quiet=True)
+    train(tiny("model.name=sam", "model.memory_size=16", "tensorboard=true", "steps=10"), tmp_path / "run", quiet=True)
     events = accumulator.EventAccumulator(str(tmp_path / "run" / "tensorboard"))
     events.Reload()
-    assert {"train/loss", "train/bits_per_sequence", "train/gradient_norm"} <= set(events.Tags()["scalars"])
+    shown = {"train/loss", "train/bits_per_sequence", "train/gradient_norm", "eval/bits_per_sequence",
+             "memory/rows_read", "memory/rows_written", "memory/read_weight", "memory/write_weight"}  # fmt: skip
+    assert shown <= set(events.Tags()["scalars"])
+    assert [event.step for event in events.Scalars("memory/rows_read")] == [10]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,11 +12,16 @@ import torch
 
 import sparsam
 from sparsam import tasks
-from sparsam.viewer.episode import record
-from sparsam.viewer.page import render, write_page
+from sparsam.training.config import ModelConfig, RunConfig, TaskConfig
+from sparsam.training.loop import train
+from sparsam.viewer.episode import Steps, record
+from sparsam.viewer.live import make_server
+from sparsam.viewer.page import curves_of, render, write_page
 from sparsam.viewer.tasks import describe
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="the browser is driven with selenium")
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+
 CHROME = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(not (CHROME and DRIVER), reason="there is no Chromium with its driver on this machine")
@@ -73,8 +80,13 @@ def picture(browser) -> int:
 
 
 def place_of_strongest_read(browser) -> tuple[float, float]:
+    return place_of_strongest(browser, 0)
+
+
+def place_of_strongest(browser, kind: int) -> tuple[float, float]:
+    """Where the strongest read (0) or write (1) of the selected step is drawn."""
     return browser.execute_script(
-        "const s = window.sparsam, e = s.episode, i = e.accesses(s.state.step, 0)[0];"
+        f"const s = window.sparsam, e = s.episode, i = e.accesses(s.state.step, {kind})[0];"
         "const l = s.memory.layout(s.state.view);"
         "return [MARGIN.left + (e.time[i] + .5 - s.state.view.t0) * l.cw,"
         " MARGIN.top + (s.state.place[e.row[i]] + .5 - s.state.view.r0) * l.ch];"
@@ -168,6 +180,115 @@ def test_zoom_keys_theme_and_play(opened):
     opened.find_element("css selector", "#episode option:nth-child(2)").click()
     settle(opened)
     assert "Gertrude is a cat." in text(opened, "story")
+
+
+def test_keys_step_through_time(opened):
+    press(opened, "\ue014")  # right
+    assert opened.execute_script("return window.sparsam.state.step") == 0
+    press(opened, "\ue014\ue014\ue012")  # right, right, left
+    assert opened.execute_script("return window.sparsam.state.step") == 1
+
+
+def test_a_click_on_an_answer_shows_it(opened):
+    """In the tracks below the memory, where input, target and answer stand under each other."""
+    words = painted(opened, "tracks")
+    assert {"input", "target", "answer", "kitchen"} <= set(words)
+    step = opened.execute_script("return window.sparsam.episode.answers[0]")
+    place = opened.execute_script(f"return window.sparsam.memory.x({step} + 0.5, window.sparsam.state.view)")
+    tracks = opened.find_element("id", "tracks")
+    chain = webdriver.ActionChains(opened)
+    chain.move_to_element_with_offset(tracks, round(place - tracks.size["width"] / 2), 0).click().perform()
+    settle(opened)
+    assert "Answer, right" in text(opened, "details") and "Read for this answer" in text(opened, "details")
+
+
+def painted(browser, canvas: str) -> list[str]:
+    """The words that a frame writes onto a canvas."""
+    return browser.execute_script(
+        "const made = CanvasRenderingContext2D.prototype, plain = made.fillText, words = [];"
+        f"made.fillText = function (t, ...a) {{ if (this.canvas.id === '{canvas}') words.push(t);"
+        " return plain.call(this, t, ...a); };"
+        "window.sparsam.draw(); made.fillText = plain; return words;"
+    )
+
+
+@pytest.mark.parametrize("preferred", ["light", "dark"])
+def test_light_and_dark_follow_the_system(browser, page, preferred):
+    features = [{"name": "prefers-color-scheme", "value": preferred}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    browser.get(page.as_uri())
+    settle(browser)
+    assert browser.execute_script("return document.documentElement.dataset.theme") == preferred
+    background = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    brightness = sum(map(int, re.findall(r"\d+", background)[:3])) / 3
+    assert brightness > 200 if preferred == "light" else brightness < 80
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_hover_shows_the_pair_that_was_written(browser, tmp_path):
+    browser.get(write_page(["recall-sam"], tmp_path / "recall.html", size=4).as_uri())
+    settle(browser)
+    press(browser, "n")
+    move(browser, *place_of_strongest_read(browser))
+    assert re.search(r"reads row [\d,]+: \d\.\d\d", text(browser, "tip"))
+    assert re.search(r"written at step \d+: pair \d: [01 ]+ -> [01 ]+", text(browser, "tip"))
+    assert complaints(browser) == []
+
+
+def test_hover_shows_the_image_that_was_written(browser, tmp_path):
+    torch.manual_seed(0)
+    steps = Steps(["a", "b"] * 4, ["label 0", "label 1"], [0, 1] * 4, images=torch.rand(8, 5, 5))
+    mask, targets = torch.ones(8, 1, dtype=torch.bool), torch.tensor([[0], [1]] * 4)
+    model = sparsam.SAM(27, 2, hidden_size=8, memory_size=32, word_size=8, num_heads=1, k=2)
+    episode = record(model, tasks.Batch(torch.rand(8, 1, 27), targets, mask), steps, "images")
+    (tmp_path / "images.html").write_text(render("images", "", [episode]), encoding="utf-8")
+    browser.get((tmp_path / "images.html").as_uri())
+    settle(browser)
+    press(browser, "rnnnn")  # without reads
+    move(browser, *place_of_strongest(browser, 1))
+    image = browser.find_element("css selector", "#tip canvas.shown")
+    assert image.is_displayed() and image.get_attribute("width") == "5"
+    assert complaints(browser) == []
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> list[Path]:
+    """Two runs of a few minibatches: SAM, and an LSTM as its baseline."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name in ("sam", "lstm"):
+        settings = {"hidden_size": 8, **({"memory_size": 32, "word_size": 4} if name == "sam" else {})}
+        config = RunConfig(
+            model=ModelConfig(name, **settings), task=TaskConfig("copy", {"bits": 3, "max_size": 3}),
+            steps=6, log_every=2, eval_every=2, eval_batches=1, tensorboard=False,
+        )  # fmt: skip
+        train(config, folder / f"copy-{name}-0", quiet=True)
+    return [folder / "copy-sam-0", folder / "copy-lstm-0"]
+
+
+def test_curves_stand_beside_chance_and_baselines(browser, runs, tmp_path):
+    browser.get(write_page(runs, tmp_path / "page.html", size=3).as_uri())
+    settle(browser)
+    assert browser.find_element("id", "curves-frame").is_displayed()
+    words = painted(browser, "curves")
+    names = {line["name"] for line in curves_of(runs)["lines"]}
+    assert len(names) == 2 and {*names, "chance", "bits per sequence over sequences seen"} <= set(words)
+    assert complaints(browser) == []
+
+
+def test_a_live_page_follows_its_run(browser, runs, tmp_path):
+    with make_server([runs[0]], tmp_path / "page.html", size=2) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        browser.get(f"http://127.0.0.1:{server.server_address[1]}/")
+        settle(browser)
+        browser.execute_script("window.before = true")
+        browser.execute_async_script("setTimeout(arguments[0], 2500)")  # it has asked for the version by now
+        with (runs[0] / "log.jsonl").open("a") as log:
+            log.write('{"kind": "note"}\n')
+        WebDriverWait(browser, 30).until(lambda found: not found.execute_script("return window.before || false"))
+        WebDriverWait(browser, 30).until(lambda found: text(found, "title") == "SAM on copy")
+        assert complaints(browser) == []
+        browser.get("about:blank")
+        server.shutdown()
 
 
 def test_ten_thousand_steps_stay_fluid(browser, tmp_path):

@@ -1,4 +1,4 @@
-"""``python -m sparsam.cli``, the form that torchrun starts."""
+"""`python -m sparsam.cli`, the form that torchrun starts."""
 
 from sparsam.cli import main
 

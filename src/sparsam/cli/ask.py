@@ -1,4 +1,4 @@
-"""``sparsam ask``: tell a trained model a story and ask it questions."""
+"""`sparsam ask`: tell a trained model a story and ask it questions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
+from sparsam.cli.model_options import EngineOption
+from sparsam.cli.runs import complete_trained
+
 HELP = (
     "One sentence a line; a question ends with '?'. Commands: /story shows the story, /undo takes the last sentence "
     "back, /new (or a blank line) begins another story, /words lists the words, /quit ends."
@@ -21,7 +24,11 @@ HELP = (
 
 def command(
     run: Annotated[
-        str, typer.Argument(help="Trained weights by name, a bAbI run's folder, or a .safetensors file.")
+        str,
+        typer.Argument(
+            help="Trained weights by name, a bAbI run's folder, or a .safetensors file.",
+            autocompletion=complete_trained,
+        ),
     ] = "babi-sam",
     story: Annotated[
         Path | None, typer.Option(help="Read the story (and questions in it) from this file first.", show_default=False)
@@ -34,9 +41,7 @@ def command(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Set temperature and threshold on bAbI's validation stories, and end.")
     ] = False,
-    engine: Annotated[
-        str | None, typer.Option(help="auto, reference, native or cuda.", show_default="as trained")
-    ] = None,
+    engine: EngineOption = None,
 ) -> None:
     """Tell a story, one sentence a line, and ask: a line with a question mark is answered.
 
@@ -93,7 +98,7 @@ def load(run: str | Path, engine: str | None = None) -> tuple[Any, float, Path]:
 
 @dataclass
 class Dialogue:
-    """Lines in, answers out; ``mistakes`` counts the lines that could not be understood."""
+    """Lines in, answers out; `mistakes` counts the lines that could not be understood."""
 
     model: Any
     scale: float

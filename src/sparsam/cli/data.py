@@ -1,4 +1,4 @@
-"""``sparsam data``: find, verify and prepare the real data sets."""
+"""`sparsam data`: find, verify and prepare the real data sets."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ class _Report:
 @app.command()
 def babi(
     root: _Root = None,
-    variant: Annotated[str, typer.Option(help="en-10k or en (1,000 questions per task).")] = "en-10k",
+    variant: Annotated[
+        str,
+        typer.Option(help="en-10k or en (1,000 questions per task).", autocompletion=lambda: ["en-10k", "en"]),
+    ] = "en-10k",
     as_json: _Json = False,
 ) -> None:
     """The 20 bAbI question answering tasks."""

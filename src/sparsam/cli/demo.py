@@ -1,4 +1,4 @@
-"""``sparsam demo``: train, test on ten times longer sequences, draw."""
+"""`sparsam demo`: train, test on ten times longer sequences, draw."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder of the demonstration; an earlier one is replaced.")] = Path(
         "runs/demo"
     ),
-    seed: Annotated[int, typer.Option()] = 0,
+    seed: Annotated[int, typer.Option(help="Of weights and data.")] = 0,
     steps: Annotated[int, typer.Option(help="Most minibatches.")] = 40_000,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No display of the progress.")] = False,
 ) -> None:
     """Train SAM on associative recall, test it on ten times longer sequences, leave a page, pictures and a report."""
     from sparsam.experiments.demo import PAIRS

@@ -1,4 +1,4 @@
-"""``sparsam eval``: the errors of a trained model, at the sizes that are asked for."""
+"""`sparsam eval`: the errors of a trained model, at the sizes that are asked for."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sparsam.cli.model_options import choices
-from sparsam.cli.runs import complete, find_run
+from sparsam.cli.model_options import EngineOption, choices
+from sparsam.cli.runs import complete_trained, find_run
 
 
 def evaluate(
@@ -21,7 +21,7 @@ def evaluate(
         typer.Argument(
             help="A run (its folder, or the beginning of its name), a .safetensors file, or weights by name.",
             show_default="the last run",
-            autocompletion=complete,
+            autocompletion=complete_trained,
         ),
     ] = None,
     size: Annotated[
@@ -46,15 +46,13 @@ def evaluate(
             autocompletion=lambda: choices("index"),
         ),
     ] = None,
-    engine: Annotated[
-        str | None,
+    engine: EngineOption = None,
+    split: Annotated[
+        str,
         typer.Option(
-            help=f"{', '.join(choices('engine'))}.",
-            show_default="as trained",
-            autocompletion=lambda: choices("engine"),
+            help="For tasks over a data set: validation or test.", autocompletion=lambda: ["validation", "test"]
         ),
-    ] = None,
-    split: Annotated[str, typer.Option(help="For tasks over a data set: validation or test.")] = "test",
+    ] = "test",
     seed: Annotated[int, typer.Option(help="Of the episodes.")] = 0,
     settings: Annotated[
         list[str] | None,
@@ -65,7 +63,10 @@ def evaluate(
     ] = None,
     accept: Annotated[
         list[str] | None,
-        typer.Option(help="damage: an older checkpoint if the newest is damaged; data: other data than the run's."),
+        typer.Option(
+            help="damage: an older checkpoint if the newest is damaged; data: other data than the run's.",
+            autocompletion=lambda: ["damage", "data"],
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""``sparsam info``: what is installed, which engines run here, and what was found; or the card of trained weights."""
+"""`sparsam info`: what is installed, which engines run here, and what was found; or the card of trained weights."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ from typing import Annotated, Any
 
 import typer
 
+from sparsam import pretrained
+
 _OPTIONAL = ("matplotlib", "tensorboard", "pillow", "triton", "huggingface_hub", "lightning")
 
 
 def info(
     name: Annotated[
-        str | None, typer.Argument(help="Trained weights by name, or a file: show their model card and settings.")
+        str | None,
+        typer.Argument(
+            help="Trained weights by name, or a file: show their model card and settings.",
+            show_default="what is installed",
+            autocompletion=pretrained.names,
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -34,7 +41,7 @@ def info(
 
 
 def collect() -> dict[str, dict[str, Any]]:
-    """Everything that ``sparsam info`` tells, by topic."""
+    """Everything that `sparsam info` tells, by topic."""
     return {
         "versions": dict(_versions()),
         "machine": _machine(),
@@ -112,8 +119,6 @@ def _data() -> Iterator[tuple[str, str]]:
 
 
 def _weights() -> Iterator[tuple[str, str]]:
-    from sparsam import pretrained
-
     for name in pretrained.names():
         card = pretrained.card(name)
         yield name, _headline(card) if card else str(pretrained.find(name))
@@ -126,8 +131,6 @@ def _headline(card: str) -> str:
 
 
 def _show_weights(name: str, as_json: bool) -> None:
-    from sparsam import pretrained
-
     weights = pretrained.read(pretrained.find(name))
     described = weights.config or weights.model or {}
     if as_json:

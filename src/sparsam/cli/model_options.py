@@ -31,7 +31,21 @@ def choices(key: str) -> list[str]:
         from sparsam.engines import ENGINES
 
         return ["auto", *ENGINES]
-    return []
+    if key == "controller":
+        from sparsam.controllers import KINDS
+
+        return [name for name in KINDS if name != "own"]
+    from sparsam.memories.description import ALLOCATIONS, SIMILARITIES
+
+    return {"similarity": list(SIMILARITIES), "allocation": list(ALLOCATIONS)}.get(key, [])
+
+
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        help=f"{', '.join(choices('engine'))}.", show_default="as trained", autocompletion=lambda: choices("engine")
+    ),
+]  # of commands that run trained weights
 
 
 def described(model: str) -> dict[str, str]:
@@ -55,7 +69,7 @@ def described(model: str) -> dict[str, str]:
 
 
 def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
-    """``command`` with an option for each setting of any model; it is given them as the dict ``model_settings``.
+    """`command` with an option for each setting of any model; it is given them as the dict `model_settings`.
 
     Options that are not given stay out of the dict.
     """

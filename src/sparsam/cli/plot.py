@@ -1,4 +1,4 @@
-"""``sparsam plot``: learning curves, memory accesses, and a report, from run folders."""
+"""`sparsam plot`: learning curves, memory accesses, and a report, from run folders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,12 @@ def plot(
         str | None,
         typer.Option(help="What to draw: an error's name, loss or level.", show_default="the task's first error"),
     ] = None,
-    against: Annotated[str, typer.Option(help="What it is drawn over: sequences or seconds.")] = "sequences",
+    against: Annotated[
+        str,
+        typer.Option(
+            help="What it is drawn over: sequences or seconds.", autocompletion=lambda: ["sequences", "seconds"]
+        ),
+    ] = "sequences",
     size: Annotated[
         int | None, typer.Option(help="Size of the episode in the memory picture.", show_default="as trained", min=1)
     ] = None,

@@ -1,4 +1,4 @@
-"""``sparsam reproduce``: carry out one of the paper's experiments."""
+"""`sparsam reproduce`: carry out one of the paper's experiments."""
 
 from __future__ import annotations
 
@@ -9,21 +9,29 @@ from typing import Annotated, Any
 
 import typer
 
+from sparsam.experiments import RECIPES
+
+_OWN = "the experiment's own"
+
 
 def reproduce(
-    figure: Annotated[str, typer.Argument(help="figure2, figure3, extrapolation, ...")],
-    seeds: Annotated[int | None, typer.Option(help="Runs per model.")] = None,
-    budget: Annotated[float | None, typer.Option(help="Most seconds per run.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Most minibatches per run.")] = None,
-    task: Annotated[list[str] | None, typer.Option(help="Only these tasks; may be repeated.")] = None,
-    model: Annotated[list[str] | None, typer.Option(help="Only these models; may be repeated.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder. [default: runs/FIGURE]")] = None,
+    figure: Annotated[
+        str, typer.Argument(help=f"{', '.join(RECIPES)}.", show_default=False, autocompletion=lambda: list(RECIPES))
+    ],
+    seeds: Annotated[int | None, typer.Option(help="Runs per model.", show_default=_OWN)] = None,
+    budget: Annotated[float | None, typer.Option(help="Most seconds per run.", show_default=_OWN)] = None,
+    steps: Annotated[int | None, typer.Option(help="Most minibatches per run.", show_default=_OWN)] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Only this task; may be repeated.", show_default="all")] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(help="Only this model; may be repeated.", show_default="all")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder.", show_default="runs/FIGURE")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a setting in every run.")
     ] = None,
     list_runs: Annotated[bool, typer.Option("--list", help="Only list the runs.")] = False,
     collect: Annotated[bool, typer.Option("--collect", help="Train nothing: sum up the runs that have ended.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No display of the progress.")] = False,
 ) -> None:
     """Run an experiment of the paper: every run resumable, then a table (Markdown, JSON) and plots.
 

@@ -11,10 +11,10 @@ RUNS = Path("runs")
 
 
 def find_run(name: str | Path | None, root: Path = RUNS) -> Path:
-    """The run that ``name`` stands for: a path as it is, else the last run whose folder begins with it.
+    """The run that `name` stands for: a path as it is, else the last run whose folder begins with it.
 
-    ``copy-sam`` and ``runs/copy-sam`` both find ``runs/copy-sam-0``. Without a name, or by the name "last", it is the
-    last run in ``runs``. A name that no run has can be that of trained weights, such as ``babi-sam``.
+    `copy-sam` and `runs/copy-sam` both find `runs/copy-sam-0`. Without a name, or by the name "last", it is the
+    last run in `runs`. A name that no run has can be that of trained weights, such as `babi-sam`.
     Raises FileNotFoundError naming the runs there are.
     """
     if name is not None and Path(name).exists():
@@ -37,7 +37,7 @@ def find_run(name: str | Path | None, root: Path = RUNS) -> Path:
 
 
 def _runs(folder: Path, beginning: str) -> list[Path]:
-    """Run folders in ``folder`` whose name begins so, the one that was last at work at the end."""
+    """Run folders in `folder` whose name begins so, the one that was last at work at the end."""
     if not folder.is_dir():
         return []
     runs = [path for path in folder.iterdir() if path.name.startswith(beginning) and (path / "config.json").is_file()]
@@ -51,5 +51,10 @@ def _last_work(run: Path) -> float:
 
 
 def complete(incomplete: str) -> list[str]:
-    """Names for the shell's completion."""
+    """Names of runs for the shell's completion."""
     return [run.name for run in _runs(RUNS, incomplete)]
+
+
+def complete_trained(incomplete: str) -> list[str]:
+    """Names of runs and of trained weights, likewise."""
+    return complete(incomplete) + [name for name in pretrained.names() if name.startswith(incomplete)]

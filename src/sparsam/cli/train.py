@@ -1,4 +1,4 @@
-"""``sparsam train``: start a run, or go on with one."""
+"""`sparsam train`: start a run, or go on with one."""
 
 from __future__ import annotations
 
@@ -51,12 +51,19 @@ def train(
         typer.Option(
             help="Go on with this run (its folder, the beginning of its name, or 'last'); options given beside it "
             "change its config.",
+            show_default="a new run",
             autocompletion=complete_run,
         ),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="Start from a config.json; other options change it.")] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Start from a config.json; other options change it.", show_default="the defaults below"),
+    ] = None,
     weights: Annotated[
-        Path | None, typer.Option(help="Start from these trained weights: a .safetensors file or a run's folder.")
+        Path | None,
+        typer.Option(
+            help="Start from these trained weights: a .safetensors file or a run's folder.", show_default="fresh ones"
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a run that is already in the folder.")] = False,
     accept: Annotated[
@@ -117,7 +124,13 @@ def train(
         ),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="cpu, cuda or cuda:N.", rich_help_panel=_Run, show_default=_DEFAULT.device)
+        str | None,
+        typer.Option(
+            help="cpu, cuda or cuda:N.",
+            rich_help_panel=_Run,
+            show_default=_DEFAULT.device,
+            autocompletion=lambda: ["cpu", "cuda"],
+        ),
     ] = None,
     logger: Annotated[
         list[str] | None,

@@ -1,4 +1,4 @@
-"""``sparsam view``: one episode of a trained model in the browser."""
+"""`sparsam view`: one episode of a trained model in the browser."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from typing import Annotated, Any
 
 import typer
 
+from sparsam.cli.runs import complete_trained, find_run
+
 
 def view(
     runs: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            help="A run (its folder or the beginning of its name), a file, or weights by name. Others add curves."
+            help="A run (its folder or the beginning of its name), a file, or weights by name. Others add curves.",
+            show_default="the last run",
+            autocompletion=complete_trained,
         ),
-    ],
-    out: Annotated[
-        Path | None, typer.Option(help="The page. [default: RUN/view.html, or NAME.html here]", show_default=False)
     ] = None,
+    out: Annotated[Path | None, typer.Option(help="The page.", show_default="RUN/view.html, or NAME.html here")] = None,
     size: Annotated[
         int | None, typer.Option(help="Size of the episode: pairs, items, keys.", show_default="as trained")
     ] = None,
     episodes: Annotated[int, typer.Option(help="Episodes to choose from on the page.")] = 1,
-    story: Annotated[Path | None, typer.Option(help="A story to show, for bAbI runs.", show_default=False)] = None,
+    story: Annotated[Path | None, typer.Option(help="A story to show (bAbI).", show_default="some of ours")] = None,
     memory_size: Annotated[
         int | None, typer.Option(help="Another number of words in memory.", show_default="as trained")
     ] = None,
@@ -35,10 +37,9 @@ def view(
 ) -> None:
     """Write one self-contained page that plays an episode: reads and writes of every head over time, what was written
     when, the answers and what was read for them, and the training curves. It works from disk, without a server."""
-    from sparsam.cli.runs import find_run
     from sparsam.viewer.page import write_page
 
-    runs = [run if run.startswith(("hf:", "http://", "https://")) else str(find_run(run)) for run in runs]
+    runs = [name if _is_address(name) else str(find_run(name)) for name in runs] if runs else [str(find_run(None))]
     changes: dict[str, Any] = {} if memory_size is None else {"memory_size": memory_size}
     page = out or _place(runs[0])
     settings = {"size": size, "episodes": episodes, "seed": seed, "story": story}
@@ -52,6 +53,10 @@ def view(
         import webbrowser
 
         webbrowser.open(page.resolve().as_uri())
+
+
+def _is_address(name: str) -> bool:
+    return name.startswith(("hf:", "http://", "https://"))
 
 
 def _place(run: str) -> Path:

@@ -30,7 +30,7 @@ class FeedForward(nn.Module):
 
 
 class FeedForwardKind(ControllerKind):
-    """States carry nothing for it."""
+    """It carries nothing from step to step."""
 
     name = "feedforward"
     module = FeedForward

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from sparsam.controllers.untouched import why_touched
@@ -55,17 +56,28 @@ class ControllerKind(ABC):
 
 
 KINDS: dict[str, ControllerKind] = {}
+_by_type: dict[type[nn.Module], ControllerKind] = {}  # what `kind_of` found
 
 
 def register(kind: ControllerKind) -> ControllerKind:
     """Make a kind known by its name."""
     KINDS[kind.name] = kind
+    _by_type.clear()
     return kind
 
 
 def kind_of(module: nn.Module) -> ControllerKind:
-    """The kind that drives `module`: the most special one whose type it is, or the user's own."""
-    for base in type(module).__mro__:
+    """The kind that drives `module`: the most specific one that matches its type, or the user's own."""
+    found = _by_type.get(type(module))
+    if found is None:
+        found = _kind_of(type(module))
+        if not torch.compiler.is_compiling():
+            _by_type[type(module)] = found
+    return found
+
+
+def _kind_of(module: type[nn.Module]) -> ControllerKind:
+    for base in module.__mro__:
         for kind in KINDS.values():
             if (kind.module is base or kind.twin is base) and base is not nn.Module:
                 return kind

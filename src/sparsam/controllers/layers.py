@@ -1,4 +1,4 @@
-"""States of `nn.LSTM` and `nn.GRU` as ours hold them: batch first, and without the layers where there is one."""
+"""States of `nn.LSTM` and `nn.GRU` in our layout: batch first, and no dimension for a single layer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def layers_first(module: Any, carried: Tensor) -> Tensor:
 
 
 def carried_shape(module: Any) -> tuple[int, ...]:
-    """Of h or c, without the batch dimension."""
+    """The shape of h or c, without the batch dimension."""
     layers, width = module.num_layers, module.hidden_size
     return (width,) if layers == 1 else (layers, width)
 

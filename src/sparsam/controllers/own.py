@@ -3,7 +3,7 @@
     class MyController(nn.Module):
         output_size = 64                           # H; `hidden_size` of the model where it is absent
         def initial_state(self, batch_size): ...   # tensors with the batch first, in any nesting of tuples and dicts
-        def forward(self, x, state): ...           # x (B, I + R·W) and that; returns h (B, H) and the next
+        def forward(self, x, state): ...           # x (B, I + R·W) and a state; returns h (B, H) and the next state
 
 A module without `initial_state` carries nothing from step to step and is called as `h = module(x)`.
 """

@@ -1,13 +1,11 @@
 """bAbI v1.2 (Weston et al. 2015): reading and verifying the official files.
 
-A line is ``id text`` or, for a question, ``id text<TAB>answer<TAB>supporting ids``; id 1 begins a story; an
-answer may be a list, ``apple,milk``. A story here is everything up to the next id 1, with all its questions,
-as one sequence:
+A line is `id text` or, for a question, `id text<TAB>answer<TAB>supporting ids`; id 1 begins a story; an answer may be a
+list, `apple,milk`. A story here is everything up to the next id 1, with all its questions, as one sequence:
 
     mary moved to the bathroom . what is mary carrying ? - - john ...
 
-One dash stands for each answer word that is due; the answer itself and the supporting ids are never among the
-words.
+One dash stands for each answer word that is due; the answer itself and the supporting ids are never among the words.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ import os
 import re
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +24,7 @@ from sparsam.data.locate import DataError, MissingData, find
 
 __all__ = ["VARIANTS", "BabiFiles", "Story", "open_babi", "parse_stories", "words_of"]
 
-#: Folder in the archive -> questions in a complete training file. A test file has 1,000 in both.
+# Folder in the archive -> questions in a complete training file. A test file has 1,000 in both.
 VARIANTS = {"en-10k": 10_000, "en": 1_000}
 TEST_QUESTIONS = 1_000
 LARGEST, LARGEST_TOTAL = 16 << 20, 256 << 20  # bytes of one file and of all; official ones have 2.5 and 30 million
@@ -51,27 +49,30 @@ _FILE = re.compile(r"(?:^|/)((?:en|en-10k)/qa\d+_[a-z-]+_(?:train|train\.partial
 
 @dataclass
 class Story:
-    """``words`` with a dash per answer word; ``answers[i]`` is the word due at step ``steps[i]`` for question
-    number ``questions[i]``; ``sentences[t]`` numbers the line that word t belongs to."""
+    """`words` with a dash per answer word; `answers[i]` is the word due at step `steps[i]` for question
+    number `questions[i]`; `sentences[t]` numbers the line that word t belongs to, from 0; `needed` holds the
+    lines that are questions or that the data names as supporting an answer."""
 
     words: list[str] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
     questions: list[int] = field(default_factory=list)
     sentences: list[int] = field(default_factory=list)
+    needed: set[int] = field(default_factory=set)
 
     def add(self, words: list[str]) -> None:
         line = self.sentences[-1] + 1 if self.sentences else 0
         self.words += words
         self.sentences += [line] * len(words)
 
-    def ask(self, answers: list[str]) -> None:
-        """Dashes for the answers to the question that was just added."""
+    def ask(self, answers: list[str], support: Iterable[int] = ()) -> None:
+        """Dashes for the answers to the question that was just added, which the lines `support` answer."""
         number = self.questions[-1] + 1 if self.questions else 0
         self.steps += range(len(self.words), len(self.words) + len(answers))
         self.answers += answers
         self.questions += [number] * len(answers)
         self.words += [DASH] * len(answers)
+        self.needed |= {self.sentences[-1], *support}
         self.sentences += [self.sentences[-1]] * len(answers)
 
     @property
@@ -80,20 +81,22 @@ class Story:
 
 
 def words_of(text: str) -> list[str]:
-    """Lower-case words and the marks ``. ?`` of a sentence.
+    """Lower-case words and the marks `. ?` of a sentence.
 
-    :raises ValueError: for anything else in it, such as digits or a dash.
+    Raises:
+        ValueError: for anything else in it, such as digits or a dash.
     """
     words = _WORD.findall(text.lower())
     if "".join(words) != re.sub(r"\s+", "", text.lower()):
-        raise ValueError(f"text must be words, spaces, '.' and '?', got {text!r}")
+        raise ValueError(f"text: expected words, spaces, '.' and '?', got {text!r}")
     return words
 
 
 def parse_stories(text: str, name: str = "text") -> list[Story]:
     """The stories of a file.
 
-    :raises DataError: naming the file and line that is not in the format.
+    Raises:
+        DataError: naming the file and line that is not in the format.
     """
     stories: list[Story] = []
     expected = 1
@@ -106,7 +109,7 @@ def parse_stories(text: str, name: str = "text") -> list[Story]:
             expected = 1
         if not identity.isdigit() or int(identity) != expected or not stories:
             raise DataError(
-                f"{name}, line {number}: a line must begin with the id {expected} or 1 (a new story), "
+                f"{name}, line {number}: expected a line that begins with the id {expected} or 1 (a new story), "
                 f"got {line[:60]!r}; the file is damaged or not a bAbI file"
             )
         expected += 1
@@ -122,9 +125,10 @@ def parse_stories(text: str, name: str = "text") -> list[Story]:
             answers = columns[0].lower().split(",")
             if not all(re.fullmatch("[a-z]+", answer) for answer in answers):
                 raise DataError(
-                    f"{name}, line {number}: an answer must be words separated by commas, got {columns[0]!r}"
+                    f"{name}, line {number}: expected an answer of words separated by commas, got {columns[0]!r}"
                 )
-            stories[-1].ask(answers)
+            support = columns[1].split() if len(columns) > 1 else []
+            stories[-1].ask(answers, (int(entry) - 1 for entry in support if entry.isdigit()))
     if not stories:
         raise DataError(f"{name}: there is no story in it; the file is empty or damaged")
     return stories
@@ -171,9 +175,11 @@ class BabiFiles:
     def verify(self) -> list[str]:
         """Check names, question counts and SHA-256 against the official download.
 
-        :returns: what a reader of results has to know (a partial training file, a file without a known
-            checksum).
-        :raises DataError: naming every file that differs.
+        Returns:
+            what a reader of results has to know (a partial training file, a file without a known checksum).
+
+        Raises:
+            DataError: naming every file that differs.
         """
         notes, wrong = [], []
         for task in STEMS:
@@ -204,12 +210,14 @@ class BabiFiles:
 def open_babi(root: str | os.PathLike[str] | None = None, variant: str = "en-10k") -> BabiFiles:
     """Find bAbI as the official archive or the unpacked folder and read one variant of it.
 
-    :param root: folder that holds it, the unpacked folder itself or the archive; see
-        :mod:`sparsam.data.locate`.
-    :raises MissingData: when nothing is found, or when files are missing from what is found (it names them).
+    Args:
+        root: folder that holds it, the unpacked folder itself or the archive; see `sparsam.data.locate`.
+
+    Raises:
+        MissingData: when nothing is found, or when files are missing from what is found (it names them).
     """
     if variant not in VARIANTS:
-        raise ValueError(f"variant must be one of {', '.join(map(repr, VARIANTS))}, got {variant!r}")
+        raise ValueError(f"variant: expected one of {', '.join(map(repr, VARIANTS))}, got {variant!r}")
     source = _source(root)
     try:
         contents, total = {}, 0

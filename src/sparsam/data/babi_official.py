@@ -1,13 +1,13 @@
 """What the official bAbI v1.2 download holds: names, SHA-256 of every file, and its words.
 
-Weston et al. 2015, "Towards AI-complete question answering"; the archive is ``tasks_1-20_v1-2.tar.gz``.
+Weston et al. 2015, "Towards AI-complete question answering"; the archive is `tasks_1-20_v1-2.tar.gz`.
 """
 
 from __future__ import annotations
 
 __all__ = ["CHECKSUMS", "DASH", "STEMS", "VOCABULARY"]
 
-#: Task number -> the middle of its file names, ``qa{number}_{stem}_{train|test}.txt``.
+# Task number -> the middle of its file names, `qa{number}_{stem}_{train|test}.txt`.
 STEMS: dict[int, str] = {
     1: "single-supporting-fact",
     2: "two-supporting-facts",
@@ -31,11 +31,11 @@ STEMS: dict[int, str] = {
     20: "agents-motivations",
 }
 
-#: The token that stands where one answer word is due.
+# The token that stands where one answer word is due.
 DASH = "-"
 
-#: Every word of the English tasks in lower case with the marks ``. ?`` and the dash, sorted: 159 of them. The
-#: order is part of what a trained model is, so it is fixed here instead of being collected from files.
+# Every word of the English tasks in lower case with the marks `. ?` and the dash, sorted: 159 of them. The
+# order is part of what a trained model is, so it is fixed here instead of being collected from files.
 _WORDS = """
 - . ? a above afraid after afternoon afterwards and antoine apple are back bathroom bedroom before below
 bernhard bigger bill blue bored box brian carrying cat cats chest chocolate chocolates cinema color
@@ -51,8 +51,8 @@ yes yesterday you
 VOCABULARY: tuple[str, ...] = tuple(_WORDS.split())
 
 # fmt: off
-#: SHA-256 by path in the archive. The full en-10k training file of task 3 has no entry: it is checked by its
-#: counts. Its stand-in ``.partial.txt`` holds official stories only, 385 of 2,000.
+# SHA-256 by path in the archive. The full en-10k training file of task 3 has no entry: it is checked by its
+# counts. Its stand-in `.partial.txt` holds official stories only, 385 of 2,000.
 CHECKSUMS: dict[str, str] = {
     "en-10k/qa1_single-supporting-fact_train.txt":
         "749ea9f7c99070feb2d88c975a254417a0dcc8274add4435ae5ae24c7afc7e9d",

@@ -13,7 +13,7 @@ __all__ = ["cached"]
 
 
 def cached(key: str, make: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The arrays stored under ``key``, made and stored when they are not there (or not readable).
+    """The arrays stored under `key`, made and stored when they are not there (or not readable).
 
     The file is written beside its place and moved there, so that workers that prepare at the same time never
     read half a file. A cache folder that cannot be written is no error: the arrays are made anew each time.

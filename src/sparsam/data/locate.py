@@ -1,9 +1,9 @@
 """Where data sets are looked for, and what is said when they are not there.
 
 A *root* is a folder that holds the downloads, as they came or unpacked: the one that the caller names; else
-``$SPARSAM_DATA``; else the folder that the system keeps a user's data in (``$XDG_DATA_HOME/sparsam`` or
-``~/.local/share/sparsam``, on a Mac ``~/Library/Application Support/sparsam``, on Windows
-``%LOCALAPPDATA%\\sparsam``), and ``~/.sparsam/data``.
+`$SPARSAM_DATA`; else the folder that the system keeps a user's data in (`$XDG_DATA_HOME/sparsam` or
+`~/.local/share/sparsam`, on a Mac `~/Library/Application Support/sparsam`, on Windows
+`%LOCALAPPDATA%\\sparsam`), and `~/.sparsam/data`.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ def _user_data() -> Path:
 
 
 def find(root: str | os.PathLike[str] | None, names: Iterable[str], missing: str) -> Path:
-    """The first of ``names`` (relative to a root, '' for the root itself is allowed) that exists in a root.
+    """The first of `names` (relative to a root, '' for the root itself is allowed) that exists in a root.
 
-    :raises MissingData: with ``missing`` (what to download) and the folders that were searched.
+    Raises:
+        MissingData: with `missing` (what to download) and the folders that were searched.
     """
     names = list(names)
     searched = roots(root)
@@ -61,8 +62,7 @@ def find(root: str | os.PathLike[str] | None, names: Iterable[str], missing: str
 
 
 def cache_folder() -> Path:
-    """Where prepared data is kept: ``$SPARSAM_CACHE``, else ``$XDG_CACHE_HOME/sparsam``, else
-    ``~/.cache/sparsam``."""
+    """Where prepared data is kept: `$SPARSAM_CACHE`, else `$XDG_CACHE_HOME/sparsam`, else `~/.cache/sparsam`."""
     if os.environ.get("SPARSAM_CACHE"):
         folder = Path(os.environ["SPARSAM_CACHE"]).expanduser()
     else:

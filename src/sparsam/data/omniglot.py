@@ -1,7 +1,7 @@
 """Omniglot (Lake et al. 2015): reading, verifying and shrinking the official images.
 
 1,623 characters of 50 alphabets, 20 drawings of each, 105 x 105 pixels of one bit: 964 characters in
-``images_background.zip`` and 659 in ``images_evaluation.zip``, as ``set/alphabet/character/drawing.png``.
+`images_background.zip` and 659 in `images_evaluation.zip`, as `set/alphabet/character/drawing.png`.
 """
 
 from __future__ import annotations
@@ -72,8 +72,11 @@ class OmniglotFiles:
     def verify(self) -> list[str]:
         """Check characters, drawings and the SHA-256 over all images of both sets.
 
-        :returns: one line per set on what was found.
-        :raises DataError: saying what differs from the official images.
+        Returns:
+            one line per set on what was found.
+
+        Raises:
+            DataError: saying what differs from the official images.
         """
         found = []
         for name, official in SETS.items():
@@ -101,8 +104,8 @@ class OmniglotFiles:
 
 @dataclass(frozen=True)
 class OmniglotImages:
-    """``images`` (characters, drawings, size, size) uint8, 255 is ink; ``evaluation`` (characters,) true for
-    the characters of images_evaluation; ``names`` like ``images_background/Greek/character03``; ``key`` changes with
+    """`images` (characters, drawings, size, size) uint8, 255 is ink; `evaluation` (characters,) true for
+    the characters of images_evaluation; `names` like `images_background/Greek/character03`; `key` changes with
     the files that they come from."""
 
     images: np.ndarray
@@ -114,7 +117,8 @@ class OmniglotImages:
 def open_omniglot(root: str | os.PathLike[str] | None = None) -> OmniglotFiles:
     """Find both sets, as zips or folders.
 
-    :raises MissingData: saying what to download and where to put it.
+    Raises:
+        MissingData: saying what to download and where to put it.
     """
     sources = {}
     for name in SETS:
@@ -125,8 +129,7 @@ def open_omniglot(root: str | os.PathLike[str] | None = None) -> OmniglotFiles:
 
 
 def load_images(root: str | os.PathLike[str] | None = None, size: int = 28, verify: bool = True) -> OmniglotImages:
-    """All images shrunk to ``size`` x ``size`` by averaging, verified and prepared once and cached after
-    that."""
+    """All images shrunk to `size` x `size` by averaging, verified and prepared once and cached after that."""
     files = open_omniglot(root)
     key = files.key()
 
@@ -137,7 +140,7 @@ def load_images(root: str | os.PathLike[str] | None = None, size: int = 28, veri
         for name in SETS:
             for character, drawings in _by_character(files.read(name)).items():
                 if len(drawings) != DRAWINGS:
-                    raise DataError(f"{character} must have {DRAWINGS} drawings, got {len(drawings)}")
+                    raise DataError(f"{character}: expected {DRAWINGS} drawings, got {len(drawings)}")
                 names.append(character)
                 sets.append(name == "images_evaluation")
                 images.append([_shrink(path, data, size) for path, data in drawings])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 import weakref
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from sparsam import checks
 from sparsam.controllers.untouched import why_touched
 from sparsam.engines import ops, stepwise
 from sparsam.engines.cuda import engine as cuda
-from sparsam.engines.engine import ENGINES, Cell, Engine, Ran, register
+from sparsam.engines.engine import CHOSEN, ENGINES, Cell, Engine, Ran, register
 from sparsam.engines.native import engine as native
 from sparsam.engines.reference import engine as reference
 from sparsam.state import State
@@ -22,7 +21,7 @@ from sparsam.state import State
 __all__ = ["ENGINES", "Cell", "Engine", "Plan", "Ran", "convert", "cuda", "names", "native", "ops", "plan", "reference"]
 __all__ += ["register", "run", "run_memory", "why_not", "why_touched"]
 
-MANY_WORDS = 16_384  # from here on "auto" says so when it has to take the dense reference
+MANY_WORDS = 16_384  # with more words than this, "auto" warns when it has to take the dense reference
 
 _warned: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 
@@ -56,21 +55,33 @@ def plan(model: Any) -> Plan:
 
     Raises RuntimeError with the reason when the named engine cannot run; nothing falls back in silence.
     """
+    if model.memory is None or torch.compiler.is_compiling():
+        return _planned(model, *_choice(model))
+    like = model.like  # a changed setting is another memory, so these are all that the choice depends on
+    asked, known = (model.engine, like.dtype, like.device), CHOSEN.setdefault(model.memory, {})
+    if asked not in known:
+        known[asked] = _choice(model)
+    return _planned(model, *known[asked])
+
+
+def _choice(model: Any) -> tuple[str, str]:
+    """The name of the engine that runs `model`, and why no faster one does."""
     if model.engine != "auto":
         reason = why_not(model.engine, model)
         if reason is not None:
             raise RuntimeError(f"engine {model.engine!r} cannot run this {type(model).__name__}: {reason}")
-        return _planned(model, ENGINES[model.engine], "")
+        return model.engine, ""
     reasons: list[str] = []
-    for name, engine in ENGINES.items():
+    for name in ENGINES:
         reason = why_not(name, model)
         if reason is None:
-            return _planned(model, engine, "; ".join(reasons) if engine.name == "reference" else "")
+            return name, "; ".join(reasons) if name == "reference" else ""
         reasons.append(f"{name}: {reason}")
     raise RuntimeError(f"no engine can run this {type(model).__name__} ({'; '.join(reasons)})")
 
 
-def _planned(model: Any, engine: Engine, reason: str) -> Plan:
+def _planned(model: Any, name: str, reason: str) -> Plan:
+    engine = ENGINES[name]
     if torch.compiler.is_compiling() and not engine.compiles:
         raise RuntimeError(
             f"engine {engine.name!r} has no operators for torch.compile and torch.export; use engine='reference', or "
@@ -113,7 +124,7 @@ def run(model: Any, x: Tensor, state: Any, ends: Tensor | None, record: bool) ->
         (model.interface.weight, model.interface.bias),
     )
     ran = chosen.engine.sequence(model.memory, cell, x, state, ends, record)
-    return ran.joint, dataclasses.replace(state, **ran.fields), ran.accesses
+    return ran.joint, state.with_fields(**ran.fields), ran.accesses
 
 
 def run_memory(model: Any, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:

@@ -47,27 +47,32 @@ class Outputs(NamedTuple):
 class Call(ABC):
     """One call of a fast engine."""
 
+    __slots__ = ()
     engine: str
+    inputs: Any = Inputs  # the named tuples that it takes and gives
+    outputs: Any = Outputs
     tape: Any = None  # what `forward` left for `backward`, None once it has served
 
     @abstractmethod
-    def forward(self, inputs: Inputs, differentiable: bool) -> Outputs:
+    def forward(self, inputs: Any, differentiable: bool) -> Any:
         """Run the steps; with `differentiable` leave a tape. Called again for a second backward pass."""
 
     @abstractmethod
-    def backward(self, inputs: Inputs, gradients: Outputs, needed: Inputs) -> Inputs:
+    def backward(self, inputs: Any, gradients: Any, needed: Any) -> Any:
         """The gradients of the inputs; uses up the tape. `needed` says which inputs want one."""
 
 
-def run(call: Call, inputs: Inputs) -> Outputs:
+def run(call: Call, inputs: Any) -> Any:
     """Run a call, as a node of the graph where anything asks for a gradient."""
     if torch._C._functorch.peek_interpreter_stack() is not None:
         raise RuntimeError(
             f"the {call.engine} engine runs under no transform of torch.func (vmap, grad, jvp and the like); use "
             "torch.autograd.grad for gradients and the batch dimension for vmap, or engine='reference'"
         )
-    if torch.is_grad_enabled() and any(value is not None and value.requires_grad for value in inputs):
-        return Outputs(*Node.apply(call, *inputs))  # type: ignore[arg-type]
+    if torch.is_grad_enabled():
+        for value in inputs:
+            if value is not None and value.requires_grad:
+                return call.outputs._make(apply(call, *inputs))
     return call.forward(inputs, False)
 
 
@@ -79,7 +84,7 @@ class Node(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*inputs)
         ctx.call = call
-        return tuple(call.forward(Inputs(*inputs), True))  # type: ignore[arg-type]
+        return call.forward(call.inputs._make(inputs), True)  # type: ignore[no-any-return]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
@@ -90,7 +95,7 @@ class Node(torch.autograd.Function):
                 "use engine='reference'"
             )
         try:
-            inputs = Inputs(*ctx.saved_tensors)
+            inputs = call.inputs._make(ctx.saved_tensors)
         except RuntimeError as error:
             raise RuntimeError(
                 "the graph of an earlier call was freed by its backward pass; hand its state on as state.detach(), or "
@@ -98,8 +103,12 @@ class Node(torch.autograd.Function):
             ) from error
         if call.tape is None:
             call.forward(inputs, True)
-        needed = Inputs(*ctx.needs_input_grad[1:])
-        return None, *call.backward(inputs, Outputs(*gradients), needed)  # type: ignore[arg-type]
+        needed = call.inputs._make(ctx.needs_input_grad[1:])
+        return None, *call.backward(inputs, call.outputs._make(gradients), needed)
+
+
+# `Node.apply` without its look at torch.func's wrappers, which `run` has had, and which takes longer than all the rest.
+apply = super(torch.autograd.Function, Node).apply
 
 
 def kept_bytes(y: Tensor) -> int:

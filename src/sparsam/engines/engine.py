@@ -6,6 +6,7 @@ A further engine is one module with a subclass of `Engine` and a call of `regist
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -45,8 +46,8 @@ class Engine(ABC):
     fuses: ClassVar[tuple[str, ...]] = ()  # the cells that it runs inside its own loop
 
     @abstractmethod
-    def why_not(self, memory: Memory, like: Tensor, asked: bool) -> str | None:
-        """Why it cannot run this memory where `like` is; None when it can. `asked`: by name, not by "auto"."""
+    def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
+        """Why it cannot run this memory where `like` is; None when it can. `by_name`: the user named it; not "auto"."""
 
     def holds(self, dtype: torch.dtype) -> torch.dtype:
         """The type of the states of a model whose parameters are of type `dtype`."""
@@ -62,6 +63,14 @@ class Engine(ABC):
 
         `ends` (B,) are lengths in 0..T: later steps of an element change nothing and read 0.
         """
+
+    def step(self, memory: Memory, vector: Tensor, state: Any, active: Tensor | None, record: bool) -> Ran:
+        """Step the memory once for interface vectors (B, F); `joint` is r_t (B, R, W).
+
+        Elements where `active` (B,) does not hold keep their state and read 0.
+        """
+        ran = self.steps(memory, vector[None], state, None if active is None else active.long(), record)
+        return ran._replace(joint=ran.joint[0].unflatten(-1, (memory.heads, memory.width)))
 
     def sequence(self, memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         """Run controller and memory through x (T, B, I)."""
@@ -91,6 +100,8 @@ def converted_state(state: State, fields: Any) -> State:
     return dataclasses.replace(changed, start=converted_state(start, fields))  # type: ignore[call-arg]
 
 
+# What "auto" or a name came to for a memory, by engine asked for, type and device: the engine's name and the reason.
+CHOSEN: weakref.WeakKeyDictionary[Memory, dict[Any, tuple[str, str]]] = weakref.WeakKeyDictionary()
 ENGINES: dict[str, Engine] = {}  # the fastest first
 
 
@@ -100,4 +111,5 @@ def register(engine: Engine) -> Engine:
     ordered = sorted(ENGINES.values(), key=lambda known: -known.rank)
     ENGINES.clear()
     ENGINES.update({known.name: known for known in ordered})
+    CHOSEN.clear()
     return engine

@@ -1,6 +1,6 @@
 """The native engine as operators of PyTorch, for `torch.compile` and `torch.export` (docs/compile.md).
 
-    sparsam::sequence            a whole sequence: controller (lstm, gru or none) and memory
+    sparsam::sequence            a whole sequence: controller (lstm, gru or none) and memory; one step is T = 1
     sparsam::sequence_backward   its gradients
     sparsam::blank, ::begin      a fresh memory: blank, or with a user's words; ::begin_backward
     sparsam::choose              per batch element one of two memories; ::choose_backward
@@ -92,7 +92,7 @@ def sequence(*arguments: Any) -> tuple[Tensor, ...]:
     out = call.forward(inputs_of(tuple(floats)), record)
     _, origins = names.named_memory(memory)
     after = names.memory_name(call.after, origins, None)
-    tape = names.TABLE.name(call, 1, 0.0) if record else torch.zeros(1, 2, dtype=torch.float64)
+    tape = names.TABLE.name(call, 1, 0.0) if record else torch.zeros(1, 2, dtype=torch.float64, device="cpu")
     return out.joint, none_or(out.hidden, x), none_or(out.cell, x), out.read, out.read_weights, after, call.rows, tape  # type: ignore[return-value]
 
 
@@ -275,8 +275,9 @@ def traced_name(memory: NativeMemory, like: Tensor) -> Tensor:
     if memory.name is not None:
         return memory.name
     versions, origins = memory._versions, memory._origins
-    if memory._graph is None and all(v is None for v in versions) and all(o is None for o in origins):  # type: ignore[union-attr]
-        return torch.ops.sparsam.blank(len(versions), kind_text(memory.kind), like.detach())  # type: ignore[arg-type]
+    blank = isinstance(versions, list) and all(v is None for v in versions)
+    if memory._graph is None and blank and all(o is None for o in origins):  # type: ignore[union-attr]
+        return torch.ops.sparsam.blank(len(versions), kind_text(memory.kind), like.detach())
     raise RuntimeError(
         "state: expected one that a compiled call can take, got one of eager calls before the first compiled one; "
         "pass state.to(engine='native')"

@@ -6,7 +6,6 @@ the memory still runs in the engine, with its journal and rollback, at a cost th
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import torch
@@ -21,7 +20,7 @@ def run(
     model: Any, engine: Engine, x: Tensor, state: Any, ends: Tensor | None, record: bool
 ) -> tuple[Tensor, State, list[Access]]:
     """Step through x (T, B, I); elements past their length keep their state, and their [h, r] is 0."""
-    joints, accesses = [], []
+    hiddens, reads, accesses = [], [], []
     held = None if state.hidden is None else state.hidden.dtype
     state = carried_in(state, x.dtype)
     for t, x_t in enumerate(x.unbind(0)):
@@ -29,20 +28,21 @@ def run(
         if active is not None and not torch.compiler.is_compiling() and bool(active.all()):
             active = None
         hidden, carried = model.control(x_t, state)
-        vector = model.interface(hidden)
-        ran = engine.steps(model.memory, vector[None], state, None if active is None else active.long(), record)
+        ran = engine.step(model.memory, model.interface(hidden), state, active, record)
         if active is not None:
             here = active.to(x.device)
             kept = {name: blended(here, value, getattr(state, name)) for name, value in carried.items()}
             carried, hidden = kept, torch.where(here[:, None], hidden, 0.0)
-        joints.append(torch.cat([hidden, ran.joint[0]], dim=-1))
-        state = dataclasses.replace(state, **carried, **ran.fields)
+        hiddens.append(hidden)
+        reads.append(ran.joint)
+        state = state.with_fields(**carried, **ran.fields)
         accesses += [access.later(t) for access in ran.accesses]
-    return torch.stack(joints), carried_in(state, held), accesses
+    joint = torch.cat([torch.stack(hiddens), torch.stack(reads).flatten(2)], dim=-1)
+    return joint, carried_in(state, held), accesses
 
 
 def carried_in(state: Any, dtype: torch.dtype | None) -> Any:
     """The state with the controller's part in `dtype`: it runs in its parameters' type, states may hold more."""
     found = {name: getattr(state, name) for name in ("hidden", "cell")}
     other = {name: value.to(dtype) for name, value in found.items() if value is not None and value.dtype != dtype}
-    return dataclasses.replace(state, **other) if other else state
+    return state.with_fields(**other) if other else state

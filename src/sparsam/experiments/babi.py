@@ -1,12 +1,11 @@
 """SAM paper, supplementary tables on Babi: one model for all 20 tasks, six models and SAM with an ANN index.
 
 The paper gives no settings for this experiment but the encoding. These are ours: 128 hidden units, 4 heads, one-hot
-words of value 12 (:class:`~sparsam.tasks.babi.Babi` says why), training stories told with other names each time
-(:mod:`sparsam.tasks.babi_exchange`; without, the models learn them by heart), the tasks that take longest drawn more
-often, and for the models with SAM's interface first weights that use the memory from the start
-(:mod:`sparsam.training.start`): without them an SDNC stays at the error of an LSTM for a long time. The run with the
-lowest validation error is the one that is tested.
-``--set device=cuda`` runs SAM and SDNC in the GPU kernels.
+words of value 12 (`Babi` says why), training stories told with other names each time (`sparsam.tasks.babi_exchange`;
+without, the models learn them by heart), the tasks that take longest drawn more often, and for the models with SAM's
+interface first weights that use the memory from the start (`sparsam.training.start`): without them an SDNC stays at the
+error of an LSTM for a long time. The run with the lowest validation error is the one that is tested. `--set
+device=cuda` runs SAM and SDNC in the GPU kernels.
 """
 
 from __future__ import annotations
@@ -18,11 +17,12 @@ from statistics import mean, stdev
 from typing import Any
 
 from sparsam.data.babi_official import STEMS
+from sparsam.experiments import babi_paper as paper
 from sparsam.experiments.experiment import Experiment
 from sparsam.training.config import ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 from sparsam.training.start import StartConfig
 
-#: How often a task's stories are drawn; all others 0.7.
+# How often a task's stories are drawn; all others 0.7.
 EMPHASIS = {task: 0.7 for task in range(1, 21)}
 EMPHASIS |= {
     2: 3.0,
@@ -39,9 +39,15 @@ EMPHASIS |= {
     19: 4.0,
     20: 0.5,
 }
-TASK = TaskConfig(
-    "babi", {"balance": "task", "emphasis": {str(t): f for t, f in EMPHASIS.items()}, "exchange": 1.0, "scale": 12.0}
-)
+# Stories as they come and every task in equal shares, as in the paper; or with other names each time, and the tasks
+# that take longest drawn more often. The value of the one-hot words is the same in both.
+PROTOCOLS = {
+    "augmented": TaskConfig(
+        "babi",
+        {"balance": "task", "emphasis": {str(t): f for t, f in EMPHASIS.items()}, "exchange": 1.0, "scale": 12.0},
+    ),
+    "paper": TaskConfig("babi", {"balance": "task", "scale": 12.0}),
+}
 _SIZES: dict[str, Any] = {"hidden_size": 128, "word_size": 32, "num_heads": 4}
 _LARGE: dict[str, Any] = {**_SIZES, "memory_size": 2048, "extra": {"bypass_dropout": 0.1}}
 MODELS = {
@@ -58,69 +64,41 @@ _RMSPROP = OptimizerConfig(learning_rate=3e-4, final_rate=3e-5, hold=60_000, war
 _ADAM = OptimizerConfig("adam", learning_rate=1e-3, final_rate=1e-4, hold=60_000, warmup=200, patience=100)
 OPTIMIZERS = dict.fromkeys(MODELS, _RMSPROP) | {"sam-linear": _ADAM, "sam-ann": _ADAM}
 
-#: The paper's table of best runs: error in percent of tasks 1 to 20.
-PAPER = {
-    "lstm": (
-        28.8,
-        57.3,
-        53.7,
-        0.7,
-        3.5,
-        17.6,
-        18.5,
-        20.9,
-        18.2,
-        34.0,
-        9.0,
-        5.5,
-        6.3,
-        56.1,
-        49.3,
-        53.2,
-        41.7,
-        8.4,
-        76.4,
-        1.9,
-    ),
-    "dnc": (0.0, 3.2, 9.5, 0.0, 1.7, 0.0, 5.3, 2.0, 0.1, 0.6, 0.0, 0.1, 0.4, 0.2, 0.1, 51.9, 21.7, 1.8, 4.3, 0.1),
-    "sdnc": (0.0, 0.6, 0.7, 0.0, 0.3, 0.0, 0.2, 0.2, 0.0, 0.2, 0.0, 0.1, 0.1, 0.1, 0.0, 54.1, 0.3, 0.1, 1.2, 0.0),
-    "dam": (0.0, 0.2, 1.3, 0.0, 0.4, 0.0, 0.4, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 3.8, 0.0, 52.8, 6.0, 0.3, 1.5, 0.1),
-    "sam": (0.0, 0.2, 0.5, 0.0, 0.7, 0.0, 1.9, 0.4, 0.1, 0.2, 0.0, 0.1, 0.0, 4.3, 0.0, 53.1, 16.0, 1.1, 2.6, 0.0),
-    "ntm": (16.4, 56.3, 49.0, 0.0, 2.5, 9.6, 12.0, 6.5, 7.0, 7.6, 2.5, 4.6, 2.0, 44.2, 25.4, 52.2, 39.7, 3.6, 5.8, 2.2),
-}
-
-#: The paper's means over tasks; its errors per task are rounded, so their mean is not always the printed one.
-PAPER_MEAN = {"lstm": 28.0, "dnc": 5.2, "sdnc": 2.9, "dam": 3.3, "sam": 4.1, "ntm": 17.5}
-
 
 def babi(
-    seeds: int = 3, budget: float | None = None, models: Sequence[str] = tuple(MODELS), steps: int = 100_000
+    seeds: int = 3,
+    budget: float | None = None,
+    tasks: Sequence[str] = ("augmented",),
+    models: Sequence[str] = tuple(MODELS),
+    steps: int = 100_000,
 ) -> Experiment:
-    """``seeds`` runs of each model, each of at most ``budget`` seconds."""
+    """`seeds` runs of each model under each protocol of `tasks`, each of at most `budget` seconds."""
     runs = {}
-    for model in models:
-        for seed in range(seeds):
-            name = f"babi-{model}-{seed}"
-            runs[name] = RunConfig(
-                name=name,
-                seed=seed,
-                model=MODELS[model],
-                task=TASK,
-                optimizer=OPTIMIZERS[model],
-                start=START if model in ("sam-linear", "sam-ann", "sdnc") else None,
-                batch_size=32,
-                steps=steps,
-                seconds=budget,
-                eval_every=2_000,
-                eval_batches=24,
-                eval_batch_size=64,
-                checkpoint_every=2_000,
-            )
+    for protocol in tasks:
+        for model in models:
+            starts = protocol == "augmented" and model in ("sam-linear", "sam-ann", "sdnc")
+            for seed in range(seeds):
+                name = f"babi-{model}-{seed}" if protocol == "augmented" else f"babi-{protocol}-{model}-{seed}"
+                runs[name] = RunConfig(
+                    name=name,
+                    seed=seed,
+                    model=MODELS[model],
+                    task=PROTOCOLS[protocol],
+                    optimizer=OPTIMIZERS[model],
+                    start=START if starts else None,
+                    batch_size=32,
+                    steps=steps,
+                    seconds=budget,
+                    eval_every=2_000,
+                    eval_batches=24,
+                    eval_batch_size=64,
+                    checkpoint_every=2_000,
+                )
     return Experiment("babi", "Question answering on the Babi tasks (supplementary tables)", runs, solved=0.05)
 
 
 def evaluate_run(run: str | Path, split: str = "test", batch_size: int = 64) -> dict[str, Any]:
-    """Errors per task of a run's newest checkpoint, kept beside it as ``{split}.json``."""
+    """Errors per task of a run's newest checkpoint, kept beside it as `{split}.json`."""
     from sparsam.training.saved import load_model
 
     model, task, config = load_model(run)
@@ -133,7 +111,7 @@ def evaluate_run(run: str | Path, split: str = "test", batch_size: int = 64) -> 
 
 
 def report(out: str | Path) -> str:
-    """Test every finished run under ``out``; write and return the paper's two tables (results.md).
+    """Test every finished run under `out`; write and return the paper's two tables (results.md).
 
     The best run of a model is the one with the lowest validation error; mean and deviation are over its runs.
     """
@@ -143,18 +121,19 @@ def report(out: str | Path) -> str:
         runs.setdefault(model, []).append((evaluate_run(folder, "validation"), evaluate_run(folder, "test")))
     best = {model: min(pairs, key=lambda pair: pair[0]["mean"])[1] for model, pairs in runs.items()}
     lines = ["# Babi: best runs, chosen by validation error (%)", "", results_table({**best, **paper_results()}), ""]
-    lines += ["# All runs", "", "| model | runs | mean error (%) | failed tasks |", "|---|---|---|---|"]
-    for model, pairs in runs.items():
-        tests = [test for _, test in pairs]
-        errors, failed = [100 * test["mean"] for test in tests], [test["failed"] for test in tests]
-        lines.append(f"| {model} | {len(tests)} | {_spread(errors)} | {_spread(failed)} |")
+    tests = {model: [test for _, test in pairs] for model, pairs in runs.items()}
+    lines += ["# All runs: mean ± deviation (%)", "", spread_table(tests), ""]
+    lines += ["| model | runs | mean error (%) | failed tasks |", "|---|---|---|---|"]
+    for model, results in tests.items():
+        errors, failed = [100 * test["mean"] for test in results], [test["failed"] for test in results]
+        lines.append(f"| {model} | {len(results)} | {_spread(errors)} | {_spread(failed)} |")
     text = "\n".join(lines) + "\n"
     (Path(out) / "results.md").write_text(text)
     return text
 
 
 def results_table(results: dict[str, dict[str, Any]]) -> str:
-    """Columns of :func:`evaluate_run`, one per run, as the paper's table in Markdown (percent)."""
+    """Columns of `evaluate_run`, one per run, as the paper's table in Markdown (percent)."""
     lines = ["| task | " + " | ".join(results) + " |", "|---|" + "---|" * len(results)]
     for task, stem in STEMS.items():
         cells = [_percent(result["tasks"].get(task, result["tasks"].get(str(task)))) for result in results.values()]
@@ -165,13 +144,36 @@ def results_table(results: dict[str, dict[str, Any]]) -> str:
     return "\n".join([*lines, "", *(f"* {note}" for note in notes)])
 
 
+def spread_table(results: dict[str, list[dict[str, Any]]]) -> str:
+    """Mean and deviation over the runs of each model, task by task, beside the paper's table of 15 runs (percent)."""
+    heads = [f"{model} ({len(runs)})" for model, runs in results.items()] + [f"{model} (paper)" for model in paper.MEAN]
+    lines = ["| task | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
+    for task, stem in STEMS.items():
+        cells = [_spread([100 * run["tasks"][str(task)] for run in _with_text_keys(runs)]) for runs in results.values()]
+        cells += [f"{error:.1f} ± {deviation:.1f}" for error, deviation in (p[task - 1] for p in paper.MEAN.values())]
+        lines.append(f"| {task}: {stem.replace('-', ' ')} | " + " | ".join(cells) + " |")
+    cells = [_spread([100 * run["mean"] for run in runs]) for runs in results.values()]
+    cells += [f"{error:.1f} ± {deviation:.1f}" for error, deviation in paper.OVER_TASKS.values()]
+    return "\n".join([*lines, "| mean error (%) | " + " | ".join(cells) + " |"])
+
+
+def _with_text_keys(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same results with task numbers as JSON has them."""
+    return [{**run, "tasks": {str(task): error for task, error in run["tasks"].items()}} for run in runs]
+
+
 def paper_results() -> dict[str, dict[str, Any]]:
-    """The paper's columns, to stand beside ours in :func:`results_table`."""
+    """The paper's columns, to stand beside ours in `results_table`."""
     results = {}
-    for model, percent in PAPER.items():
+    for model, percent in paper.BEST.items():
         tasks = {task: error / 100 for task, error in enumerate(percent, start=1)}
         failed = sum(error > 0.05 for error in tasks.values())
-        results[f"{model} (paper)"] = {"mean": PAPER_MEAN[model] / 100, "failed": failed, "tasks": tasks, "notes": []}
+        results[f"{model} (paper)"] = {
+            "mean": paper.BEST_MEAN[model] / 100,
+            "failed": failed,
+            "tasks": tasks,
+            "notes": [],
+        }
     return results
 
 

@@ -17,8 +17,8 @@ from sparsam.training.loop import train
 class Experiment:
     """Named runs, and what is read off them.
 
-    ``runs`` maps a folder name to its config. A run counts as solved at its first evaluation below ``solved``.
-    ``test_sizes`` asks for an evaluation of every trained model at exactly these sizes.
+    `runs` maps a folder name to its config. A run counts as solved at its first evaluation below `solved`.
+    `test_sizes` asks for an evaluation of every trained model at exactly these sizes.
     """
 
     name: str
@@ -27,6 +27,7 @@ class Experiment:
     solved: float | None = None
     test_sizes: tuple[int, ...] = ()
     test_settings: dict[str, Any] = field(default_factory=dict)  # model settings for the test, e.g. memory_size
+    prepare: Callable[[Experiment, Path], None] | None = None  # makes in the folder what the runs begin with
 
 
 def reproduce(
@@ -36,13 +37,15 @@ def reproduce(
     quiet: bool = False,
     collect: bool = False,
 ) -> list[dict[str, Any]]:
-    """Carry out what is left of an experiment and write summary.json, summary.md and the plots to ``out``.
+    """Carry out what is left of an experiment and write summary.json, summary.md and the plots to `out`.
 
-    A run that has ended is not run again; one that was interrupted goes on. With ``collect`` nothing is trained: what
+    A run that has ended is not run again; one that was interrupted goes on. With `collect` nothing is trained: what
     has ended is summed up, as when the runs were spread over machines. Returns one row per run.
     """
     out = Path(out)
     rows = []
+    if experiment.prepare is not None and not collect:
+        experiment.prepare(experiment, out)
     for number, (name, config) in enumerate(experiment.runs.items(), 1):
         folder = RunFolder(out / name)
         if folder.result() is None and collect:

@@ -1,6 +1,6 @@
 """SAM paper, supplementary figure: associative recall trained to level 10,000, tested to 200,000 and beyond.
 
-With values of ``bits`` bits an answer by coin toss is wrong in bits/2 of them: chance is 8 bits here (the paper's
+With values of `bits` bits an answer by coin toss is wrong in bits/2 of them: chance is 8 bits here (the paper's
 setting has 48). A training episode asks for 128 of its pairs where figure 3 asks for 16: beside thousands of pairs they
 cost little time, and the gradient is less noisy.
 """
@@ -23,7 +23,7 @@ def extrapolation(
     test_sizes: Sequence[int] = (10_000, 50_000, 200_000, 400_000),
     steps: int = 1_000_000,
 ) -> Experiment:
-    """``budget`` seconds of training for each model, then the tests."""
+    """`budget` seconds of training for each model, then the tests."""
     runs = {}
     for model in models:
         for seed in range(seeds):

@@ -1,19 +1,25 @@
 """Multi-query associative recall beside attention and a linear recurrence: accuracy and cost over pairs and length.
 
-Two tasks. ``zoology`` is the setting of Arora et al. 2023: 8,192 tokens, 64 to 256 of them with 4 to 64 pairs in
-training, up to 1,024 with 256 pairs in the test. ``large`` has 262,144 tokens, enough keys for 100,000 pairs; a token
+Two tasks. `zoology` is the setting of Arora et al. 2023: 8,192 tokens, 64 to 256 of them with 4 to 64 pairs in
+training, up to 1,024 with 256 pairs in the test. `large` has 262,144 tokens, enough keys for 100,000 pairs; a token
 is written with two digits of 512 (`sparsam.tasks.tokens`), so that 256 pairs at a time show a model all it needs. Its
-tests go on to 100,000 pairs in 400,000 tokens, streamed in pieces.
+tests go on to 100,000 pairs in 400,000 tokens, streamed in pieces; one of them, for as long as it takes, is
+
+    python -m sparsam.experiments.token_lengths runs/mqar/large-memory-0 100000 --index auto
+
+`crowded` goes on from a run of `large`: half of its minibatches draw the keys from few digits, as near to each other as
+keys are among 100,000. Crowded from the start, a model with one head learned to sum values up instead of keeping them
+apart.
+
+    sparsam reproduce mqar --task crowded --model memory --seeds 1 --set weights=runs/mqar/large-memory-0
 
 All models have width 128 and 300,000 parameters in their blocks, the same optimiser and the same minibatches. Where
 zoology draws the smallest slice five times as often as the others, here all are drawn alike.
-``--set device=cuda`` trains and tests on a GPU.
+`--set device=cuda` trains and tests on a GPU.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -21,17 +27,18 @@ from typing import Any
 
 from sparsam.experiments import token_report
 from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.token_lengths import kept_test, room, usable_device
 from sparsam.experiments.token_tests import error_rate
 from sparsam.tasks.mqar import TESTED, TRAINED
 from sparsam.training.config import ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 from sparsam.training.folder import RunFolder
 
+_LARGE = {"vocabulary": 2**18, "digits": 2, "slices": [list(part) for part in (*TRAINED, (1024, 256))]}
 TASKS = {
     "zoology": TaskConfig("mqar", {"vocabulary": 8192, "slices": [list(part) for part in TRAINED]}),
-    "large": TaskConfig(
-        "mqar", {"vocabulary": 2**18, "digits": 2, "slices": [list(part) for part in (*TRAINED, (1024, 256))]}
-    ),
+    "large": TaskConfig("mqar", _LARGE),
 }
+CONTINUED = {"crowded": TaskConfig("mqar", _LARGE, training={"crowded": 0.5})}  # by name, from weights
 PARAMETERS = 300_000
 # A fresh interface writes half of each word to the rows that were just read, which wears away what was stored: with one
 # head 70% were wrong after 1,200 minibatches, where an open start had none after 800. SAM's controller begins by
@@ -41,18 +48,24 @@ SAM_START = {**START, "words": 8.0, "forget": -4.0}
 
 
 def blocks(
-    *mixers: str, heads: int = 4, sam_start: dict[str, float] = SAM_START, **settings: dict[str, Any]
+    *mixers: str,
+    heads: int = 4,
+    words: int = 64,
+    start: dict[str, float] = START,
+    sam_start: dict[str, float] = SAM_START,
+    parameters: int = PARAMETERS,
+    **settings: dict[str, Any],
 ) -> ModelConfig:
     """A model of width 128 with these mixers, its feed-forward parts as wide as makes all models alike in size."""
-    starts = {name: start for name, start in {"memory": START, "sam": sam_start}.items() if name in mixers}
+    starts = {name: first for name, first in {"memory": start, "sam": sam_start}.items() if name in mixers}
     return ModelConfig(
         "blocks",
         hidden_size=128,
         memory_size=8192,
-        word_size=64,
+        word_size=words,
         num_heads=heads,
         k=4,
-        extra={"mixers": list(mixers), "parameters": PARAMETERS, "settings": settings, "start": starts},
+        extra={"mixers": list(mixers), "parameters": parameters, "settings": settings, "start": starts},
     )
 
 
@@ -65,6 +78,10 @@ MODELS = {
     "attention": blocks("attention", "attention"),
     "delta": blocks("delta", "delta"),
     "lstm": blocks("lstm", "lstm"),
+}
+OPTIONAL = {  # asked for by name, where flash-linear-attention is installed
+    "fla-delta": blocks("fla-delta", "fla-delta"),
+    "fla-mamba2": blocks("fla-mamba2", "fla-mamba2"),
 }
 OPTIMIZER = OptimizerConfig(
     "adam", learning_rate=1e-3, final_rate=1e-4, epsilon=1e-8, warmup=200, hold=4_000, patience=20
@@ -82,7 +99,7 @@ def mqar(
     models: Sequence[str] = tuple(MODELS),
     steps: int = 20_000,
 ) -> Experiment:
-    """``seeds`` runs of each model on each task, each of at most ``budget`` seconds."""
+    """`seeds` runs of each model on each task, each of at most `budget` seconds."""
     runs = {}
     for task in tasks:
         for model in models:
@@ -91,8 +108,8 @@ def mqar(
                 runs[name] = RunConfig(
                     name=name,
                     seed=seed,
-                    model=MODELS[model],
-                    task=TASKS[task],
+                    model=(MODELS | OPTIONAL)[model],
+                    task=(TASKS | CONTINUED)[task],
                     optimizer=OPTIMIZER,
                     batch_size=32,
                     steps=steps,
@@ -111,47 +128,18 @@ def slice_errors(run: str | Path) -> dict[str, Any]:
     """A run's errors on each of zoology's test slices, kept beside it as slices.json."""
     from sparsam.training.saved import load_model
 
-    model, task, config = load_model(run, memory_size=_room(1024, 4))
-    model.to(config.device)
+    model, task, config = load_model(run, memory_size=room(1024, 4))
+    device = usable_device(config.device)
+    model.to(device)
     found = {}
     for length, pairs in TESTED:
         draw = partial(task.sample_slice, BATCH, length=length, pairs=pairs)
-        found[f"{pairs} pairs in {length}"] = error_rate(
-            model, task, draw, SEQUENCES // BATCH, config.seed + 1, config.device
-        )
+        found[f"{pairs} pairs in {length}"] = error_rate(model, task, draw, SEQUENCES // BATCH, config.seed + 1, device)
     return found
-
-
-def long_errors(run: str | Path, pairs: int, index: str = "linear", seconds: float | None = None) -> dict[str, Any]:
-    """A run's errors on one sequence of ``pairs`` pairs in four times as many tokens, by that kind of search."""
-    from sparsam.training.saved import load_model
-
-    _, task, config = load_model(run)
-    rows = _room(4 * pairs, config.model.num_heads)
-    model, _, _ = load_model(run, memory_size=rows, index=index)
-    model.to(config.device)
-    draw = partial(task.sample_size, 1, size=pairs)
-    found = error_rate(model, task, draw, 1, config.seed + 1, config.device, seconds=seconds)
-    return {**found, "memory_size": rows, "index": index}
-
-
-def long_test(run: Path, pairs: int, index: str, seconds: float | None, again: bool = False) -> dict[str, Any]:
-    """`long_errors`, kept beside the run in long.json; measured once, or ``again``. Returns all that is there."""
-    file, key = run / "long.json", f"{pairs:,} pairs, {index}"
-    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
-    if again or key not in found:
-        found[key] = long_errors(run, pairs, index, seconds)
-        file.write_text(json.dumps(found, indent=2) + "\n")
-    return found
-
-
-def _room(tokens: int, heads: int) -> int:
-    """Rows for every word that could be written: one for each head and token, as a power of two."""
-    return 1 << (tokens * heads - 1).bit_length()
 
 
 def report(out: str | Path) -> str:
-    """Test every finished run under ``out`` (once), measure what each model costs (once); tables, plots, results.md."""
+    """Test every finished run under `out` (once), measure what each model costs (once); tables, plots, results.md."""
     out = Path(out)
     slices: dict[str, dict[str, Any]] = {}
     long: dict[str, dict[str, Any]] = {}
@@ -159,10 +147,10 @@ def report(out: str | Path) -> str:
     device = "cpu"
     for folder in (RunFolder(path.parent) for path in sorted(out.glob("*/result.json"))):
         name, config = folder.path.name, folder.config()
-        device = config.device
+        device = usable_device(config.device)
         models.setdefault(name.partition("-")[2].rpartition("-")[0], config.model)
         slices[name] = token_report.once(folder.path / "slices.json", partial(slice_errors, folder.path))
-        if name.startswith("large"):
+        if name.startswith(("large", "crowded")):
             long[name] = _long_tests(folder.path)
     cost = token_report.costs(out / "cost.json", models, device)
     text = "\n".join(
@@ -179,7 +167,7 @@ def report(out: str | Path) -> str:
         ]
     )
     (out / "results.md").write_text(text)
-    for start in TASKS:
+    for start in TASKS | CONTINUED:
         some = {name: found for name, found in slices.items() if name.startswith(start)}
         if some:
             title = f"MQAR ({start}): accuracy over pairs"
@@ -194,11 +182,5 @@ def _long_tests(run: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for pairs in LONG:
         for index in LONG_INDEXES if searches else LONG_INDEXES[:1]:
-            found = long_test(run, pairs, index, SECONDS_PER_TEST)
+            found = kept_test(run, pairs, "pairs", index=index, device="cpu", seconds=SECONDS_PER_TEST)
     return found
-
-
-if __name__ == "__main__":
-    # One long test for as long as it takes: RUN PAIRS INDEX, such as runs/mqar/large-memory-0 100000 auto
-    folder, number, search = sys.argv[1:]
-    print(json.dumps(long_test(Path(folder), int(number), search, None, again=True), indent=2))

@@ -1,16 +1,16 @@
 """SAM paper, figure on Omniglot: curriculum on the number of characters, then episodes of up to 500 new ones.
 
 The level doubles when the mean loss falls below a threshold. With 500 labels a perfect learner has a loss of 0.62
-nats a step (first presentations can only be guessed, see ``Omniglot.floor``) and one that knows nothing 6.2.
+nats a step (first presentations can only be guessed, see `Omniglot.floor`) and one that knows nothing 6.2.
 
 What makes SAM start, after about 100 minibatches: normalised drawings shown as stroke directions, as many labels as
-the level has characters (``pool``) and no episodes much smaller than the level (``min_share``). Short trials with
+the level has characters (`pool`) and no episodes much smaller than the level (`min_share`). Short trials with
 pixels, one seed each, that had not started: drawings only centred by their mean image (5 labels, rate 1e-3, 1,000
 minibatches; with moments 400), four labels for each character (700), episodes from one character on (level 16, 350).
 
 Up to level 32 the labels are the first ones, from 64 on all 500: a model that names 32 characters has learned the other
-labels 200 minibatches later. On a GPU add ``--device cuda --set task.training.device=cuda``, which draws the episodes
-there as well, and take larger minibatches (``--batch-size 64``).
+labels 200 minibatches later. On a GPU add `--device cuda --set task.training.device=cuda`, which draws the episodes
+there as well, and take larger minibatches (`--batch-size 64`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def omniglot(
     max_level: int = 128,
     steps: int = 1_000_000,
 ) -> Experiment:
-    """``budget`` seconds of training for each run, the same for all models."""
+    """`budget` seconds of training for each run, the same for all models."""
     runs = {}
     for model in models:
         for seed in range(seeds):
@@ -85,7 +85,7 @@ def omniglot(
 def evaluate_run(
     run: str | Path, split: str = "test", sizes: Sequence[int] = SIZES, episodes: int = 8, batch_size: int = 4
 ) -> dict[str, Any]:
-    """Errors by number of characters and presentation of a run's newest checkpoint, kept as ``{split}.json``."""
+    """Errors by number of characters and presentation of a run's newest checkpoint, kept as `{split}.json`."""
     from sparsam.training.saved import load_model
 
     model, task, config = load_model(run)
@@ -100,7 +100,7 @@ def evaluate_run(
 
 
 def report(out: str | Path, sizes: Sequence[int] = SIZES, episodes: int = 8) -> str:
-    """Test the best finished run of each model under ``out`` (lowest validation error at the largest size).
+    """Test the best finished run of each model under `out` (lowest validation error at the largest size).
 
     Writes the table (results.md, returned) and error over the number of characters (characters.png).
     """
@@ -133,7 +133,7 @@ def _plot(results: dict[str, dict[str, Any]], path: Path) -> None:
 
 
 def results_table(results: dict[str, dict[str, Any]]) -> str:
-    """:func:`evaluate_run` of several runs in Markdown: error over the number of characters."""
+    """`evaluate_run` of several runs in Markdown: error over the number of characters."""
     sizes = list(dict.fromkeys(size for result in results.values() for size in result))
     lines = ["| characters | chance | " + " | ".join(results) + " |", "|---|---|" + "---|" * len(results)]
     for size in sizes:

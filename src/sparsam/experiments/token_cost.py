@@ -2,7 +2,7 @@
 
 Each figure is one sequence (B = 1) of a fresh model. On a CPU bytes are those of the process, and one that has measured
 before holds memory that the next measurement would not see: there each figure has a process of its own, which is
-``python -m sparsam.experiments.token_cost JSON``.
+`python -m sparsam.experiments.token_cost JSON`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import copy
 import gc
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -59,11 +60,11 @@ def measure_here(config: ModelConfig, length: int, vocabulary: int = 8192, devic
 
     loss(_WARM_UP).backward()
     gc.collect()
-    before = _held_bytes(device)  # first of all: what an earlier pass has freed would be used again unseen
+    before = held_bytes(device)  # first of all: what an earlier pass has freed would be used again unseen
     begin = _now(device)
     total = loss(length)
     forward = _now(device) - begin
-    kept = _held_bytes(device) - before
+    kept = held_bytes(device) - before
     backward = _seconds(total.backward, device)
     with torch.no_grad():
         run = _seconds(lambda: model(tokens, mask=mask), device)
@@ -86,12 +87,19 @@ def _now(device: str) -> float:
     return time.perf_counter()
 
 
-def _held_bytes(device: str) -> int:
+def held_bytes(device: str) -> int:
     """Bytes of tensors on a GPU, resident bytes of this process on a CPU."""
     if torch.device(device).type == "cuda":
         return torch.cuda.memory_allocated(device)
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak_bytes(device: str) -> int:
+    """The most that `held_bytes` has been so far."""
+    if torch.device(device).type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 if __name__ == "__main__":

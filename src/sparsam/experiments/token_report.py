@@ -19,7 +19,7 @@ _FIGURES = {
 
 
 def once(file: Path, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What ``file`` holds, or what ``measure`` finds, which is then kept there."""
+    """What `file` holds, or what `measure` finds, which is then kept there."""
     if not file.exists():
         file.write_text(json.dumps(measure(), indent=2) + "\n")
     return json.loads(file.read_text())
@@ -28,7 +28,7 @@ def once(file: Path, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 def costs(
     file: Path, models: dict[str, ModelConfig], device: str, lengths: Iterable[int] = token_cost.LENGTHS
 ) -> dict[str, Any]:
-    """Cost of each model at each length, kept in ``file`` as each is known; a reason where one cannot be measured."""
+    """Cost of each model at each length, kept in `file` as each is known; a reason where one cannot be measured."""
     found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     for (name, model), length in itertools.product(models.items(), lengths):
         entry = found.setdefault(name, {})

@@ -25,10 +25,10 @@ def error_rate(
     piece: int = PIECE,
     seconds: float | None = None,
 ) -> dict[str, Any]:
-    """Errors over ``batches`` minibatches that ``draw`` makes, seconds per token beside them.
+    """Errors over `batches` minibatches that `draw` makes, seconds per token beside them.
 
-    A test that takes longer than ``seconds`` ends with the piece at hand; then ``error_rate`` covers the answers up to
-    there (None if there were none) and ``stopped_at`` says at which token of the sequence that was.
+    A test that takes longer than `seconds` ends with the piece at hand; then `error_rate` covers the answers up to
+    there (None if there were none) and `stopped_at` says at which token of the sequence that was.
     """
     seeds = MinibatchSeeds(seed)
     wrong = 0.0

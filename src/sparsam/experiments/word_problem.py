@@ -1,12 +1,15 @@
 """Word problems of S5 and A5, alone and in one model with multi-query associative recall.
 
 The product of a long word asks for a state that is carried from step to step; recall asks for a memory that holds many
-things apart. ``S5`` and ``A5`` train on words of 1 to 32 elements, ``both`` trains one model on words of S5 and on MQAR
-with 512 tokens, half of the minibatches each. Tests go on to words of 256 elements, 8 times the longest in training.
+things apart. `S5` and `A5` train on words of 1 to 32 elements, `both` trains one model on words of S5 and on MQAR
+with 512 tokens, one minibatch of nine. Tests go on to words of 256 elements, 8 times the longest in training.
 
 A block of `SparseMemory` alone cannot carry a product on: what it writes depends on the last few inputs and on nothing
 that it has read, so of a long word a fixed number of blocks sees a fixed number of factors at a time. SAM's controller
 can, and so can an LSTM block beside a memory block.
+
+One step of an LSTM can multiply by a permutation of five things with 125 units, one for each 'i goes where j went, and
+j is at v'. The models with an LSTM have 256, and all models 800,000 parameters in their blocks.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import Any
 from sparsam.experiments import token_report
 from sparsam.experiments.experiment import Experiment
 from sparsam.experiments.mqar import OPTIMIZER, START, blocks
+from sparsam.experiments.token_lengths import usable_device
 from sparsam.experiments.token_tests import error_rate
 from sparsam.tasks.token_mixture import TokenMixture
 from sparsam.training.config import CurriculumConfig, RunConfig, TaskConfig
@@ -35,22 +39,25 @@ TASKS = {
         "token_mixture",
         {
             "parts": [
-                {"name": "word_problem", "settings": {"group": "S5", **_WORDS}},
+                {"name": "word_problem", "settings": {"group": "S5", **_WORDS}, "weight": 8.0},
                 {"name": "mqar", "settings": {"vocabulary": 512, "slices": [list(part) for part in _SLICES]}},
             ]
         },
     ),
 }
-# A model that has the product of words up to some length learns the next one soon: levels lead it there. In ``both`` a
+# A model that has the product of words up to some length learns the next one soon: levels lead it there. In `both` a
 # level is the most pairs as well.
 CURRICULUM = CurriculumConfig(start=2, threshold=0.2, patience=50, max_level=LONGEST)
+PARAMETERS, UNITS = 800_000, 256
+_blocks = partial(blocks, parameters=PARAMETERS)
 MODELS = {
-    "lstm-memory": blocks("lstm", "memory"),
-    "sam": blocks("sam", sam_start={**START, "words": 8.0}, sam={"hidden_size": 128, "num_heads": 2}),
-    "lstm": blocks("lstm", "lstm"),
-    "memory": blocks("memory", "memory"),
-    "attention": blocks("attention", "attention"),
-    "delta": blocks("delta", "delta", delta={"negative": True}),
+    "memory-lstm": _blocks("memory", "lstm", lstm={"hidden_size": UNITS}),
+    "lstm-memory": _blocks("lstm", "memory", lstm={"hidden_size": UNITS}),
+    "sam": _blocks("sam", sam_start={**START, "words": 8.0}, sam={"hidden_size": UNITS, "num_heads": 2}),
+    "lstm": _blocks("lstm", lstm={"hidden_size": UNITS}),
+    "memory": _blocks("memory", "memory"),
+    "attention": _blocks("attention", "attention"),
+    "delta": _blocks("delta", "delta", delta={"negative": True}),
 }
 LENGTHS = (32, 64, 128, 256)
 SEQUENCES = 128  # of each length
@@ -61,9 +68,9 @@ def word_problem(
     budget: float | None = None,
     tasks: Sequence[str] = tuple(TASKS),
     models: Sequence[str] = tuple(MODELS),
-    steps: int = 40_000,
+    steps: int = 30_000,
 ) -> Experiment:
-    """``seeds`` runs of each model on each task, each of at most ``budget`` seconds."""
+    """`seeds` runs of each model on each task, each of at most `budget` seconds."""
     runs = {}
     for task in tasks:
         for model in models:
@@ -74,9 +81,9 @@ def word_problem(
                     seed=seed,
                     model=MODELS[model],
                     task=TASKS[task],
-                    optimizer=replace(OPTIMIZER, hold=20_000),
+                    optimizer=replace(OPTIMIZER, hold=10_000),
                     curriculum=CURRICULUM,
-                    batch_size=64,
+                    batch_size=256,
                     steps=steps,
                     seconds=budget,
                     stop_below=1e-4,
@@ -94,7 +101,8 @@ def length_errors(run: str | Path) -> dict[str, Any]:
     from sparsam.training.saved import load_model
 
     model, task, config = load_model(run)
-    model.to(config.device)
+    device = usable_device(config.device)
+    model.to(device)
     mixed = isinstance(task, TokenMixture)
     words: Any = task.parts[0] if mixed else task
 
@@ -102,7 +110,7 @@ def length_errors(run: str | Path) -> dict[str, Any]:
         return task.shifted(part, batch) if mixed else batch
 
     def test(draw: Any) -> dict[str, Any]:
-        return error_rate(model, task, draw, 1, config.seed + 1, config.device)
+        return error_rate(model, task, draw, 1, config.seed + 1, device)
 
     found = {}
     for length in LENGTHS:
@@ -120,7 +128,7 @@ def length_errors(run: str | Path) -> dict[str, Any]:
 
 
 def report(out: str | Path) -> str:
-    """Test every finished run under ``out`` (once); a table, a picture for each task, results.md."""
+    """Test every finished run under `out` (once); a table, a picture for each task, results.md."""
     out = Path(out)
     runs: dict[str, dict[str, Any]] = {}
     for folder in (RunFolder(path.parent) for path in sorted(out.glob("*/result.json"))):

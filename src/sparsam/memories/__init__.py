@@ -1,1 +1,1 @@
-"""The memories: what SAM, SDNC, NTM, DAM and DNC keep, ask for and do at one step, in plain PyTorch."""
+"""The memories of SAM, SDNC, NTM, DAM and DNC: interface, state and one step, in plain PyTorch."""

@@ -63,11 +63,11 @@ class DAMMemory(DenseMemoryModel):
 
     def step(self, vector: Tensor, state: Any) -> Step:
         """Write first, then read."""
-        asked = self.interface.split(vector)
+        request = self.interface.split(vector)
         unused = least_used(state.usage, self.heads)
-        w_write = dense_write_weights(asked["write_gate"], asked["interpolation"], state.read_weights, unused)
-        words = erase_rows_and_add(state.memory, unused, w_write, asked["write_word"])
-        w_read = dense_content_weights(self.similarity, asked["query"], asked["strength"], words)
+        w_write = dense_write_weights(request["write_gate"], request["interpolation"], state.read_weights, unused)
+        words = erase_rows_and_add(state.memory, unused, w_write, request["write_word"])
+        w_read = dense_content_weights(self.similarity, request["query"], request["strength"], words)
         read = dense_read(w_read, words)
         usage = discounted_usage(state.usage, self.discount, w_write, w_read)
         fields = {"read": read, "read_weights": w_read, "usage": usage, "memory": words}

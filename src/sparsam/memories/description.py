@@ -31,7 +31,7 @@ class SparseSizes:
     delta: float = 0.005
     k_links: int = 0  # K_L, 0 for a memory without links
     link_gradients: bool = False
-    allocation: str = "ring"  # or "free": rows to write anew by usage
+    allocation: str = "ring"  # which rows are written anew: the "ring" decides, or with "free" the usage
     index: Index = field(default_factory=Linear)
     masked: bool = False  # masked content addressing
 

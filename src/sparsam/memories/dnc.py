@@ -95,20 +95,20 @@ class DNCMemory(DenseMemoryModel):
 
     def step(self, vector: Tensor, state: Any) -> Step:
         """Usage and allocation, the write, the links, then the reads (Graves 2016, Methods)."""
-        asked = self.interface.split(vector)
-        masks = asked.get("masks")
+        request = self.interface.split(vector)
+        masks = request.get("masks")
         read_masks, write_mask = (None, None) if masks is None else masks.split([self.heads, 1], dim=1)
-        retained = retention(asked["free_gates"], state.read_weights)
+        retained = retention(request["free_gates"], state.read_weights)
         usage = dnc_usage(state.usage, state.write_weights, retained)
-        content = content_weights(asked["write_key"], asked["write_strength"], write_mask, state.memory)[:, 0]
-        allocated = torch.lerp(content, allocation_weights(usage), asked["allocation_gate"])
-        w_write = asked["write_gate"] * allocated
+        content = content_weights(request["write_key"], request["write_strength"], write_mask, state.memory)[:, 0]
+        allocated = torch.lerp(content, allocation_weights(usage), request["allocation_gate"])
+        w_write = request["write_gate"] * allocated
         words = deallocated(state.memory, retained) if self.deallocate else state.memory
-        words = erase_and_add(words, w_write[:, None], asked["erase"], asked["write_word"])
+        words = erase_and_add(words, w_write[:, None], request["erase"], request["write_word"])
         link, forward, backward = link_step(state.link, state.precedence, w_write, state.read_weights)
         precedence = precedence_weights(state.precedence, w_write)
-        content = content_weights(asked["read_keys"], asked["read_strengths"], read_masks, words)
-        w_read = mix_modes(asked["read_modes"], backward, content, forward)
+        content = content_weights(request["read_keys"], request["read_strengths"], read_masks, words)
+        w_read = mix_modes(request["read_modes"], backward, content, forward)
         read = dense_read(w_read, words)
         fields = {
             "read": read,

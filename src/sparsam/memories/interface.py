@@ -1,4 +1,4 @@
-"""The interface vector (p_t of section 3.3): what a controller asks of a memory, declared once as named fields.
+"""The interface vector (p_t of section 3.3): what a controller requests of a memory, declared once as named fields.
 
 Every engine takes offsets and activations from such a declaration: the reference through `split`, the native core
 through its own copy of the order (csrc, compared with this one by a test), the GPU kernels through their layout.

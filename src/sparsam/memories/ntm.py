@@ -35,7 +35,7 @@ class NTMState(State):
 
 
 class Heads(NamedTuple):
-    """What the controller asks of R heads that address the memory."""
+    """Where R heads are to look, as the controller says."""
 
     key: Tensor  # k (B, R, W)
     strength: Tensor  # beta (B, R), softplus
@@ -92,7 +92,7 @@ class NTMMemory(DenseMemoryModel):
             "memory": self.starting_words(batch, initial, like, BLANK),
         }
 
-    def asked(self, vector: Tensor) -> tuple[Heads, Heads, Tensor, Tensor]:
+    def heads_of(self, vector: Tensor) -> tuple[Heads, Heads, Tensor, Tensor]:
         """The read heads, the write heads, and the erase and add vectors (B, R, W) of the latter."""
         fields = self.interface.split(vector)
         both = (fields[name] for name in ("keys", "strengths", "gates", "taps", "exponents"))
@@ -104,8 +104,8 @@ class NTMMemory(DenseMemoryModel):
         return compiled_step()(self, vector, state) if self.compile_step else self.plain_step(vector, state)
 
     def plain_step(self, vector: Tensor, state: Any) -> Step:
-        """The step itself."""
-        readers, writers, erase, add = self.asked(vector)
+        """One step, not compiled."""
+        readers, writers, erase, add = self.heads_of(vector)
         w_write = address(writers, state.memory, state.write_weights)
         words = erase_and_add(state.memory, w_write, erase, add)
         w_read = address(readers, words, state.read_weights)

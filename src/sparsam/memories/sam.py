@@ -61,7 +61,7 @@ class SAMMemory(Memory):
         return {"masked": True} if self.sizes.masked else {}
 
     def no_read(self, batch: int, like: Tensor) -> dict[str, Tensor]:
-        """r zero and no previous read: the part of a fresh state that every engine shares."""
+        """r = 0 and no previous read: the part of a fresh state that is the same in every engine."""
         shape = (batch, self.heads, self.sizes.k)
         return {
             "read": like.new_zeros(batch, self.heads, self.width),
@@ -77,40 +77,40 @@ class SAMMemory(Memory):
 
     def step(self, vector: Tensor, state: Any) -> Step:
         """Write first, then read."""
-        asked = self.interface.split(vector)
+        request = self.interface.split(vector)
         memory: DenseMemory = state.memory
-        unused, usage = self.unused(asked, state)
+        unused, usage = self.unused(request, state)
         room = None if usage is None else free_usage.room(usage, unused)
         write_rows, w_write = write_weights(
-            asked["write_gate"], asked["interpolation"], state.read_rows, state.read_weights, unused, room
+            request["write_gate"], request["interpolation"], state.read_rows, state.read_weights, unused, room
         )
-        words = sparse_write(memory.words, unused, write_rows, w_write, asked["write_word"])
-        read_rows, w_read, read, more = self.read(asked, words, state, write_rows, w_write)
+        words = sparse_write(memory.words, unused, write_rows, w_write, request["write_word"])
+        read_rows, w_read, read, more = self.read(request, words, state, write_rows, w_write)
         accessed = self.accessed(memory, usage, write_rows, w_write, read_rows, w_read)
         memory = dataclasses.replace(memory, words=words, **accessed)
         fields = {"read": read, "read_rows": read_rows, "read_weights": w_read, "memory": memory, **more}
         return read, fields, [Access(WRITE, 0, write_rows, w_write), Access(READ, 0, read_rows, w_read)]
 
-    def unused(self, asked: dict[str, Tensor], state: Any) -> tuple[Tensor, Tensor | None]:
+    def unused(self, request: dict[str, Tensor], state: Any) -> tuple[Tensor, Tensor | None]:
         """Step 2: the rows u (B, R) to write anew, and the usage (B, N) that limits how much; None for no limit."""
         return ring.least_recently_accessed(state.memory.last_access, self.heads), None
 
     def read(
-        self, asked: dict[str, Tensor], words: Tensor, state: Any, write_rows: Tensor, w_write: Tensor
+        self, request: dict[str, Tensor], words: Tensor, state: Any, write_rows: Tensor, w_write: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, dict[str, Any]]:
         """Step 5: rows and weights (B, R, K), the words read (B, R, W), and fields that a memory adds to the state."""
-        rows, weights = self.content(asked, words)
+        rows, weights = self.content(request, words)
         return rows, weights, weighted_sum(weights, gather_words(words, rows)), {}
 
-    def content(self, asked: dict[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
+    def content(self, request: dict[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
         """Rows and weights (B, R, K) of the most similar words."""
-        kind, query, strength = self.sizes.similarity, asked["query"], asked["strength"]
+        kind, query, strength = self.sizes.similarity, request["query"], request["strength"]
         if not self.sizes.masked:
             rows = self.select_rows(query, words)
             return rows, content_weights(kind, query, strength, gather_words(words, rows))
-        query = query * asked["masks"]
-        rows = self.select_rows(query, masked_words(words, asked["masks"]))
-        return rows, content_weights(kind, query, strength, masked_words(gather_words(words, rows), asked["masks"]))
+        query = query * request["masks"]
+        rows = self.select_rows(query, masked_words(words, request["masks"]))
+        return rows, content_weights(kind, query, strength, masked_words(gather_words(words, rows), request["masks"]))
 
     def select_rows(self, query: Tensor, words: Tensor) -> Tensor:
         """The K rows per head that a step reads: exact search, constants for the gradient."""

@@ -56,13 +56,13 @@ class SDNCMemory(SAMMemory):
     def fresh(self, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:
         return {**super().fresh(batch, initial, like), "links": no_links(batch, self.rows, like, self.sizes.k_links)}
 
-    def unused(self, asked: dict[str, Tensor], state: Any) -> tuple[Tensor, Tensor | None]:
+    def unused(self, request: dict[str, Tensor], state: Any) -> tuple[Tensor, Tensor | None]:
         """The ring's rows, or those of least usage once words are freed."""
         if (state.memory.usage is not None) != (self.sizes.allocation == "free"):
             raise ValueError(f"state: expected one of allocation={self.sizes.allocation!r}, got one of the other")
         if self.sizes.allocation == "ring":
-            return super().unused(asked, state)
-        usage = free_usage.freed(state.memory.usage, asked["free_gates"], state.read_rows, state.read_weights)
+            return super().unused(request, state)
+        usage = free_usage.freed(state.memory.usage, request["free_gates"], state.read_rows, state.read_weights)
         return least_used(usage.detach(), self.heads), usage
 
     def accessed(
@@ -80,7 +80,7 @@ class SDNCMemory(SAMMemory):
         return {"usage": free_usage.filled(usage, averaged_writes(write_rows, w_write, self.rows))}
 
     def read(
-        self, asked: dict[str, Tensor], words: Tensor, state: Any, write_rows: Tensor, w_write: Tensor
+        self, request: dict[str, Tensor], words: Tensor, state: Any, write_rows: Tensor, w_write: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, dict[str, Any]]:
         """The links of this step, then the mixed read."""
         before, written = state.links, averaged_writes(write_rows, w_write, self.rows)
@@ -88,9 +88,9 @@ class SDNCMemory(SAMMemory):
             before, written = before.detach(), written.detach()
         links = update_links(before, written, self.sizes.k_links)
         forward, backward = follow_sparse_links(links, state.read_rows, state.read_weights)
-        content_rows, chosen = self.content(asked, words)
+        content_rows, chosen = self.content(request, words)
         content = torch.zeros_like(forward).scatter(-1, content_rows, chosen)
-        mixed = mix_modes(asked["read_modes"], backward, content, forward)
+        mixed = mix_modes(request["read_modes"], backward, content, forward)
         rows = largest_rows(mixed, content_rows, self.sizes.k)
         weights = mixed.gather(-1, rows)
         read = weighted_sum(weights, gather_words(words, rows))

@@ -25,7 +25,7 @@ AXES = {"sequences": "sequences seen", "seconds": "seconds of training"}
 class Curve:
     """One line: for each seed, x (sequences seen, or seconds) and y (the measured number).
 
-    ``steps``: a value holds until the next one, as a level does, where others are joined by straight lines.
+    `steps`: a value holds until the next one, as a level does, where others are joined by straight lines.
     """
 
     label: str
@@ -52,9 +52,9 @@ class Curve:
 
 
 def collect(runs: Sequence[RunFolder], measure: str, kind: str = "eval", against: str = "sequences") -> list[Curve]:
-    """Curves of ``measure`` against sequences seen (or seconds), runs of different seeds together."""
+    """Curves of `measure` against sequences seen (or seconds), runs of different seeds together."""
     if against not in AXES:
-        raise ValueError(f"against must be one of {', '.join(AXES)}, got {against!r}")
+        raise ValueError(f"against: expected one of {', '.join(AXES)}, got {against!r}")
     groups: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     labels = run_labels([run.config() for run in runs])
     for run, label in zip(runs, labels, strict=True):
@@ -79,7 +79,7 @@ def draw(
     log: bool | None = None,
     against: str = "sequences",
 ) -> Any:
-    """Draw onto ``axis``, or onto a new figure; returns the figure."""
+    """Draw onto `axis`, or onto a new figure; returns the figure."""
     figure = None
     if axis is None:
         figure, axes = new_figure(7.5, 4.2)
@@ -110,7 +110,7 @@ def draw(
 def plot_curves(
     paths: Sequence[str | Path], out: str | Path, measure: str | None = None, against: str = "sequences"
 ) -> Path:
-    """Learning curves of the runs in ``paths`` as one picture."""
+    """Learning curves of the runs in `paths` as one picture."""
     runs = [RunFolder(path) for path in paths]
     measure = measure or headline(runs)
     curves = collect(runs, measure, "level" if measure == "level" else "eval", against)

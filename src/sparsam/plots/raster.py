@@ -16,7 +16,7 @@ from sparsam.plots.canvas import READ_COLOUR, WRITE_COLOUR, new_figure, save
 
 
 def draw(trace: Any, element: int = 0, threshold: float = 0.002, answers: slice | None = None, title: str = "") -> Any:
-    """One panel per head. Accesses lighter than ``threshold`` are left out; ``answers`` shades the answering steps."""
+    """One panel per head. Accesses lighter than `threshold` are left out; `answers` shades the answering steps."""
     reads, writes = trace.reads(element), trace.writes(element)
     heads = 1 + max([int(t.head.max()) for t in (reads, writes) if len(t.head)], default=0)
     times, rows, kept = {}, {}, {}
@@ -65,7 +65,7 @@ def plot_raster(trace: Any, out: str | Path, **options: Any) -> Path:
 
 
 def plot_run_raster(run: str | Path, out: str | Path, size: int | None = None, seed: int = 0) -> Path:
-    """Raster of one fresh episode of a trained run (of ``size`` pairs, items or keys)."""
+    """Raster of one fresh episode of a trained run (of `size` pairs, items or keys)."""
     import torch
 
     from sparsam.training.saved import load_model

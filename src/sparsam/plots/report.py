@@ -25,7 +25,7 @@ pre { background: #8881; padding: .8rem; overflow-x: auto; font-size: 12px }
 
 
 def write_report(paths: Sequence[str | Path], out: str | Path, title: str | None = None) -> Path:
-    """A report of the runs in ``paths`` at ``out``; pictures are kept beside it as PNG as well."""
+    """A report of the runs in `paths` at `out`; pictures are kept beside it as PNG as well."""
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     runs = [RunFolder(path) for path in paths]

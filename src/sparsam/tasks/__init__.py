@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import Any
 
+from sparsam import checks
 from sparsam.tasks.task import Batch, BitTask, FiniteTask, Task
 
 __all__ = ["TASKS", "Batch", "BitTask", "FiniteTask", "Task", "build", "task_class"]
@@ -16,6 +16,7 @@ TASKS: dict[str, str] = {
     "sort": "sparsam.tasks.sort:Sort",
     "babi": "sparsam.tasks.babi:Babi",
     "omniglot": "sparsam.tasks.omniglot:Omniglot",
+    "omniglot_pixels": "sparsam.tasks.omniglot_pixels:OmniglotPixels",
     "mqar": "sparsam.tasks.mqar:Mqar",
     "induction": "sparsam.tasks.induction:Induction",
     "selective_copy": "sparsam.tasks.selective_copy:SelectiveCopy",
@@ -26,16 +27,12 @@ TASKS: dict[str, str] = {
 
 def task_class(name: str) -> type:
     """The class behind a name; a wrong name raises a ValueError that suggests the right one."""
-    if name not in TASKS:
-        near = difflib.get_close_matches(str(name), TASKS, n=1, cutoff=0.4)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown task {name!r}{hint} (tasks: {', '.join(TASKS)})")
-    module, _, attribute = TASKS[name].partition(":")
+    module, _, attribute = TASKS[checks.one_of("task", name, TASKS)].partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
 def build(name: str, **settings: Any) -> Task:
-    """Make a task by name: ``build("recall", min_size=3, max_size=6)``."""
+    """Make a task by name: `build("recall", min_size=3, max_size=6)`."""
     kind = task_class(name)
     try:
         return kind(**settings)

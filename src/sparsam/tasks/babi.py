@@ -1,20 +1,15 @@
-"""bAbI question answering: one model for all 20 tasks (SAM paper, section 4.4 and the supplement on Babi
-results).
+"""bAbI question answering: one model for all 20 tasks (SAM paper, section 4.4 and the supplement on Babi results).
 
 Words go in as one-hot vectors, one per step; where an answer word is due the input is a dash and the output
 is a distribution over the same words. The loss is the mean cross entropy of the answer words and nothing
 else. A question is right when all its answer words are; a task's error is the share of its questions that are
 wrong, and a task above 5% has failed.
 
-A story is one sequence with all its questions (see :mod:`sparsam.data.babi`). Training stories are grouped
+A story is one sequence with all its questions (see `sparsam.data.babi`). Training stories are grouped
 into buckets of similar length; a minibatch comes from one bucket, which is drawn with the probability of all
-its stories together, so every story is drawn exactly as often as without buckets. With ``balance="task"``
+its stories together, so every story is drawn exactly as often as without buckets. With `balance="task"`
 (the default; "all tasks received approximately equal training resources") each task is drawn equally often
-and each of its stories equally often within the task; with ``balance="story"`` each story is.
-
-Measured on one core of a 2-core machine, en-10k with the partial file of task 3: 12 million words a second in
-minibatches of 16 (0.2 ms each; 0.6 ms for 48 with exchanged names), 4% of the steps are padding and 16 stories
-come from 4.6 tasks on average; the first preparation takes 7 s, from the cache 0.4 s.
+and each of its stories equally often within the task; with `balance="story"` each story is.
 """
 
 from __future__ import annotations
@@ -39,7 +34,7 @@ from sparsam.tasks.task import Batch
 
 __all__ = ["FAILED", "Babi", "BabiTable", "Encoded", "encode", "question_results", "word_numbers"]
 
-#: A task with a larger share of wrong questions has failed.
+# A task with a larger share of wrong questions has failed.
 FAILED = 0.05
 _NUMBER = {word: number for number, word in enumerate(VOCABULARY)}
 
@@ -47,7 +42,8 @@ _NUMBER = {word: number for number, word in enumerate(VOCABULARY)}
 def word_numbers(words: list[str]) -> list[int]:
     """Numbers of words in the vocabulary.
 
-    :raises DataError: naming a word that is not in it.
+    Raises:
+        DataError: naming a word that is not in it.
     """
     try:
         return [_NUMBER[word] for word in words]
@@ -58,15 +54,18 @@ def word_numbers(words: list[str]) -> list[int]:
 
 @dataclass(frozen=True)
 class Encoded:
-    """Stories as flat arrays: story s has the steps ``starts[s]`` to ``starts[s + 1]``.
+    """Stories as flat arrays: story s has the steps `starts[s]` to `starts[s + 1]`.
 
-    ``words`` (int16) what goes in; ``targets`` (int16) the answer word or -1; ``questions`` (int16) the
-    question's number in its story or -1; ``tasks`` (int16, one per story) 1 to 20.
+    `words` (int16) what goes in; `targets` (int16) the answer word or -1; `questions` (int16) the
+    question's number in its story or -1; `lines` (int16) the line of the story; `needed` (bool) whether it is a
+    question or supports an answer; `tasks` (int16, one per story) 1 to 20.
     """
 
     words: np.ndarray
     targets: np.ndarray
     questions: np.ndarray
+    lines: np.ndarray
+    needed: np.ndarray
     starts: np.ndarray
     tasks: np.ndarray
 
@@ -87,24 +86,34 @@ class Encoded:
         lengths = self.lengths[stories]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         steps = np.repeat(self.starts[stories] - starts[:-1], lengths) + np.arange(starts[-1])
-        return Encoded(self.words[steps], self.targets[steps], self.questions[steps], starts, self.tasks[stories])
+        per_step = (self.words, self.targets, self.questions, self.lines, self.needed)
+        words, targets, questions, lines, needed = (values[steps] for values in per_step)
+        return Encoded(words, targets, questions, lines, needed, starts, self.tasks[stories])
 
     def batch(
         self,
         stories: np.ndarray,
         scale: float = 1.0,
         exchange: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+        left_out: np.ndarray | None = None,
     ) -> Batch:
-        """These stories side by side, padded to the longest; padding is all zero and masked, a word's one is
-        ``scale``.
+        """These stories side by side, padded to the longest; padding is all zero and masked, a word's one is `scale`.
 
-        :param exchange: replaces (T, B) words, -1 for none, of stories of the given tasks, inputs and targets alike.
+        Args:
+            exchange: replaces (T, B) words, -1 for none, of stories of the given tasks, inputs and targets alike.
+            left_out: (lines, B), true for lines of a story that are not told unless they are needed.
         """
         lengths = self.lengths[stories]
         steps, size = int(lengths.max()), len(stories)
         time = np.arange(steps)[:, None]
         inside = time < lengths  # (T, B)
         source = np.where(inside, self.starts[stories] + time, 0)
+        if left_out is not None:
+            told = inside & (self.needed[source] | ~left_out[self.lines[source], np.arange(size)])
+            order = np.argsort(~told, axis=0, kind="stable")  # what is told moves up
+            lengths = told.sum(0)
+            steps = int(lengths.max())
+            source, inside = np.take_along_axis(source, order, 0)[:steps], time[:steps] < lengths
         tasks = self.tasks[stories].astype(np.int64)
         told = np.where(inside, self.words[source], 0).astype(np.int64)
         asked = np.where(inside, self.targets[source], -1).astype(np.int64)
@@ -124,18 +133,21 @@ def encode(stories: list[tuple[int, Story]]) -> Encoded:
     starts = np.concatenate([[0], np.cumsum([len(story.words) for _, story in stories])]).astype(np.int64)
     words = np.empty(starts[-1], np.int16)
     targets, questions = np.full_like(words, -1), np.full_like(words, -1)
+    lines, needed = np.empty_like(words), np.empty(len(words), bool)
     for start, (_, story) in zip(starts, stories, strict=False):
         words[start : start + len(story.words)] = word_numbers(story.words)
+        lines[start : start + len(story.words)] = story.sentences
+        needed[start : start + len(story.words)] = [line in story.needed for line in story.sentences]
         if story.steps:
             steps = start + np.asarray(story.steps)
             targets[steps] = word_numbers(story.answers)
             questions[steps] = story.questions
-    return Encoded(words, targets, questions, starts, np.asarray([task for task, _ in stories], np.int16))
+    tasks = np.asarray([task for task, _ in stories], np.int16)
+    return Encoded(words, targets, questions, lines, needed, starts, tasks)
 
 
 def question_results(outputs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-    """For every question of the batch its task number and whether all its answer words are right (on the
-    CPU)."""
+    """For every question of the batch its task number and whether all its answer words are right (on the CPU)."""
     wrong = (outputs.detach().argmax(-1) != batch.targets).cpu()
     step, element = batch.mask.cpu().nonzero(as_tuple=True)
     question = batch.info["questions"][step, element]
@@ -188,24 +200,27 @@ class BabiTable:
 class Babi:
     """The 20 bAbI tasks.
 
-    :param root: where the data is; see :mod:`sparsam.data.locate`.
-    :param variant: ``"en-10k"`` or ``"en"`` (1,000 questions per task).
-    :param validation: share of each task's training stories that is held out, the same ones for the same
-        ``seed``.
-    :param balance: ``"task"`` or ``"story"``, what is drawn equally often in training.
-    :param emphasis: task numbers and how many times as often their stories are drawn as ``balance`` would have it, for
-        instance ``{19: 3, 4: 0.5}``: what is solved early needs less of the time.
-    :param spread: a bucket's longest story is at most this many times its shortest (or 4 words longer): a
-        larger value mixes more tasks into a minibatch and pads more.
-    :param scale: the value that stands for one in the one-hot words. A model's first weights are small because
-        layers usually have many inputs that are not zero; a word has one, and drowns in what comes from the
-        memory. Larger values are heard from the start: after 400 minibatches an SDNC of 128 units has a loss
-        of 3.3 with 1 and of 1.2 with 12.
-    :param exchange: share of the training stories that are told with other names, drawn anew each time (see
-        :mod:`sparsam.tasks.babi_exchange`); evaluation never is.
-    :param max_length: longer stories are left out of training (never out of evaluation); None keeps all.
-    :param tasks: train and evaluate on some tasks only; None means all 20.
-    :param verify: compare the files with the official ones; False allows other files in the same format.
+    Args:
+        root: where the data is; see `sparsam.data.locate`.
+        variant: `"en-10k"` or `"en"` (1,000 questions per task).
+        validation: share of each task's training stories that is held out, the same ones for the same `seed`.
+        balance: `"task"` or `"story"`, what is drawn equally often in training.
+        emphasis: task numbers and how many times as often their stories are drawn as `balance` would have it, for
+            instance `{19: 3, 4: 0.5}`: what is solved early needs less of the time.
+        spread: a bucket's longest story is at most this many times its shortest (or 4 words longer): a larger value
+            mixes more tasks into a minibatch and pads more.
+        scale: the value that stands for one in the one-hot words. A model's first weights are small because layers
+            usually have many inputs that are not zero; a word has one, and drowns in what comes from the memory. Larger
+            values are heard from the start: after 400 minibatches an SDNC of 128 units has a loss of 3.3 with 1 and of
+            1.2 with 12.
+        exchange: share of the training stories that are told with other names, drawn anew each time (see
+            `sparsam.tasks.babi_exchange`); evaluation never is.
+        easy_first: tasks whose training stories begin short. A level of the curriculum is then a percentage: at level h
+            each line that the data does not name as supporting an answer is left out with probability 1 - h / 100.
+            None: a level has no meaning.
+        max_length: longer stories are left out of training (never out of evaluation); None keeps all.
+        tasks: train and evaluate on some tasks only; None means all 20.
+        verify: compare the files with the official ones; False allows other files in the same format.
     """
 
     name = "babi"
@@ -221,29 +236,32 @@ class Babi:
         spread: float = 1.1,
         scale: float = 1.0,
         exchange: float = 0.0,
+        easy_first: list[int] | None = None,
         max_length: int | None = None,
         tasks: list[int] | None = None,
         verify: bool = True,
     ) -> None:
         if balance not in ("task", "story"):
-            raise ValueError(f"balance must be 'task' or 'story', got {balance!r}")
+            raise ValueError(f"balance: expected 'task' or 'story', got {balance!r}")
         factors = _factors(emphasis or {})
         if not 0 < validation < 1:
-            raise ValueError(f"validation must be a share between 0 and 1, got {validation}")
+            raise ValueError(f"validation: expected a share between 0 and 1, got {validation}")
         if spread < 1:
-            raise ValueError(f"spread must be at least 1, got {spread}")
+            raise ValueError(f"spread: expected at least 1, got {spread}")
         if scale <= 0:
-            raise ValueError(f"scale must be positive, got {scale}")
+            raise ValueError(f"scale: expected a positive number, got {scale}")
         if not 0 <= exchange <= 1:
-            raise ValueError(f"exchange must be a share from 0 to 1, got {exchange}")
-        if tasks is not None and (not tasks or not set(tasks) <= set(range(1, 21))):
-            raise ValueError(f"tasks must be numbers from 1 to 20, got {tasks}")
+            raise ValueError(f"exchange: expected a share from 0 to 1, got {exchange}")
+        for name, numbers in (("tasks", tasks), ("easy_first", easy_first)):
+            if numbers is not None and (not numbers or not set(numbers) <= set(range(1, 21))):
+                raise ValueError(f"{name}: expected numbers from 1 to 20, got {numbers}")
         self.input_size = self.output_size = len(VOCABULARY)
         self.scale, self.exchange = scale, exchange
+        self._easy_first = np.isin(np.arange(21), easy_first or [])
         self._exchange = Exchange(VOCABULARY)
         files = open_babi(root, variant)
         self.fingerprint = files.checksum
-        #: What a reader of results has to know; said once as a warning, and kept with the results.
+        # What a reader of results has to know; said once as a warning, and kept with the results.
         self.notes: list[str] = files.verify() if verify else []
         train, self.test = (_encoded(files, split) for split in ("train", "test"))
         held_out = _held_out(train.tasks, validation, seed)
@@ -265,19 +283,24 @@ class Babi:
             warnings.warn(f"bAbI: {note}", stacklevel=2)
 
     def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
-        """Training stories of similar length. ``level`` has no meaning here and is ignored."""
+        """Training stories of similar length. `level` has no meaning here and is ignored."""
         if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+            raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
         stories = self._buckets.draw(batch_size, generator)
+        tasks = self.train.tasks[stories]
+        left_out = None
+        if level is not None and level < 100 and self._easy_first[tasks].any():
+            drawn = torch.rand(int(self.train.lines.max()) + 1, batch_size, generator=generator).numpy()
+            left_out = (drawn >= level / 100) & self._easy_first[tasks]
         if not self.exchange:
-            return self.train.batch(stories, self.scale)
-        permutations = self._exchange.permutations(self.train.tasks[stories], generator, self.exchange)
+            return self.train.batch(stories, self.scale, left_out=left_out)
+        permutations = self._exchange.permutations(tasks, generator, self.exchange)
         return self.train.batch(
-            stories, self.scale, lambda words, tasks: self._exchange.apply(words, tasks, permutations)
+            stories, self.scale, lambda words, tasks: self._exchange.apply(words, tasks, permutations), left_out
         )
 
     def evaluation_batches(self, split: str, batch_size: int) -> Iterator[Batch]:
-        """Every story of ``"train"``, ``"validation"`` or ``"test"`` once, in batches of similar length.
+        """Every story of `"train"`, `"validation"` or `"test"` once, in batches of similar length.
 
         The batches come in a random order that is always the same, so the first few are a fair sample.
         """
@@ -289,7 +312,7 @@ class Babi:
 
     def split(self, name: str) -> Encoded:
         if name not in ("train", "validation", "test"):
-            raise ValueError(f"split must be 'train', 'validation' or 'test', got {name!r}")
+            raise ValueError(f"split: expected 'train', 'validation' or 'test', got {name!r}")
         return getattr(self, name)
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
@@ -316,7 +339,7 @@ class Babi:
         batch_size: int = 64,
         device: torch.device | str = "cpu",
     ) -> BabiTable:
-        """Run ``model`` over all of a split and return the table of errors per task."""
+        """Run `model` over all of a split and return the table of errors per task."""
         table = self.table()
         for batch in self.evaluation_batches(split, batch_size):
             batch = batch.to(device)
@@ -332,7 +355,7 @@ def _factors(emphasis: dict[int, float]) -> dict[int, float]:
     except (AttributeError, TypeError, ValueError):
         factors = {0: 0.0}
     if not all(1 <= task <= 20 and 0 < factor < math.inf for task, factor in factors.items()):
-        raise ValueError(f"emphasis must give tasks from 1 to 20 positive factors, got {emphasis!r}")
+        raise ValueError(f"emphasis: expected positive factors of tasks from 1 to 20, got {emphasis!r}")
     return factors
 
 
@@ -359,14 +382,14 @@ class _Buckets:
         self.totals = np.cumsum([cumulative[-1] for cumulative in self.cumulative])
 
     def draw(self, count: int, generator: torch.Generator) -> np.ndarray:
-        """``count`` stories of one bucket, drawn with replacement."""
+        """`count` stories of one bucket, drawn with replacement."""
         uniform = torch.rand(count + 1, generator=generator, dtype=torch.float64).numpy()
         bucket = _pick(self.totals, uniform[:1])[0]
         return self.members[bucket][_pick(self.cumulative[bucket], uniform[1:])]
 
 
 def _pick(cumulative: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """Indexes drawn in proportion to the steps of ``cumulative``."""
+    """Indexes drawn in proportion to the steps of `cumulative`."""
     return np.minimum(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"), len(cumulative) - 1)
 
 
@@ -387,4 +410,4 @@ def _encoded(files: BabiFiles, split: str) -> Encoded:
         stories = [(task, story) for task in range(1, 21) for story in files.stories(task, split)]
         return vars(encode(stories))
 
-    return Encoded(**cached(f"babi-1-{files.variant}-{split}-{files.checksum[:16]}", make))
+    return Encoded(**cached(f"babi-2-{files.variant}-{split}-{files.checksum[:16]}", make))

@@ -8,9 +8,8 @@ written with the largest weight before it was read (the latest such sentence whe
 never written is blank; one that the question wrote is not evidence for its answer.
 
 A model trained on bAbI has an answer to everything, so an answer is given only where it means something
-(:attr:`Answer.why_not`): the story and the question must be of a form that bAbI has (:mod:`.babi_forms`), the answer of
-the kind that is asked for, and the confidence above a threshold that was set on validation stories
-(:mod:`.babi_calibration`).
+(`Answer.why_not`): the story and the question must be of a form that bAbI has (`babi_forms`), the answer of the kind
+that is asked for, and the confidence above a threshold that was set on validation stories (`babi_calibration`).
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class UnknownWords(ValueError):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Something that was read: a sentence by its ``line`` (from 1; None for blank memory) and the ``share`` of all
+    """Something that was read: a sentence by its `line` (from 1; None for blank memory) and the `share` of all
     reading weight at the answer, over heads and answer words, with the rows it was read from."""
 
     line: int | None
@@ -65,7 +64,7 @@ class Evidence:
 class Answer:
     """The words answered, the probability of each, and what was read for them, the most first.
 
-    ``why_not`` is the reason that this is no answer but a guess, None when there is none; ``note`` is what else a
+    `why_not` is the reason that this is no answer but a guess, None when there is none; `note` is what else a
     reader should know.
     """
 
@@ -85,7 +84,7 @@ class Answer:
 class Conversation:
     """A story as it is told, line by line.
 
-    ``scale`` is that of the task the model was trained on (:class:`~sparsam.tasks.babi.Babi`).
+    `scale` is that of the task the model was trained on (`Babi`).
     """
 
     model: torch.nn.Module
@@ -96,7 +95,8 @@ class Conversation:
     def tell(self, sentence: str) -> str | None:
         """Add a sentence. Returns what should be said about it: that bAbI has no such sentences, or None.
 
-        :raises UnknownWords: naming all words that the model cannot know; the story is then as it was before.
+        Raises:
+            UnknownWords: naming all words that the model cannot know; the story is then as it was before.
         """
         words = words_of(sentence)
         self.lines.append(sentence.strip())
@@ -108,8 +108,9 @@ class Conversation:
     def ask(self, question: str, words: int | None = None) -> Answer:
         """Ask about the story.
 
-        :param words: how many words the answer has, one dash each as in the data; None: as many as such questions
-            have (two for a way, the number of things for what somebody carries, else one).
+        Args:
+            words: how many words the answer has, one dash each as in the data; None: as many as such questions have
+                (two for a way, the number of things for what somebody carries, else one).
         """
         asked = words_of(question)
         readings = babi_forms.read(asked, QUESTIONS)
@@ -218,7 +219,8 @@ class Conversation:
 def words_of(sentence: str) -> list[str]:
     """The lower-case words of a sentence, without the mark at its end.
 
-    :raises UnknownWords: naming everything in it that is no word of bAbI.
+    Raises:
+        UnknownWords: naming everything in it that is no word of bAbI.
     """
     text = sentence.strip().lower().rstrip(" .?")
     words = re.findall(r"[a-z]+|[^\sa-z]+", text)
@@ -244,9 +246,9 @@ def looks_like_a_question(line: str) -> bool:
 
 
 def sentence_of_rows(writes: Any, rows: Tensor, time: int, sentences: list[int]) -> list[int]:
-    """For each row the number of the sentence that wrote it most strongly up to ``time``, BLANK if none did.
+    """For each row the number of the sentence that wrote it most strongly up to `time`, BLANK if none did.
 
-    ``writes`` is a trace of writes (a step writes before it reads, so its own writes count); ``sentences[t]`` is the
+    `writes` is a trace of writes (a step writes before it reads, so its own writes count); `sentences[t]` is the
     sentence of step t.
     """
     found = []

@@ -2,7 +2,7 @@
 
 The logits are divided by the temperature of lowest cross entropy (Guo et al. 2017), and the threshold is the lowest
 confidence, in steps of five percent, from which on at least 99 of 100 answers are right. Both are set on stories that
-the model was not trained on, each question asked the way :class:`~sparsam.tasks.babi_ask.Conversation` asks it: after
+the model was not trained on, each question asked the way `Conversation` asks it: after
 the story, without the questions before it.
 """
 
@@ -27,7 +27,7 @@ TEMPERATURES = [0.5 + 0.05 * step for step in range(71)]
 
 @dataclass(frozen=True)
 class Calibration:
-    """Logits are divided by ``temperature``; answers below ``threshold`` are not given. ``questions`` is the number of
+    """Logits are divided by `temperature`; answers below `threshold` are not given. `questions` is the number of
     validation questions that these were set on, 0 for the plain default."""
 
     temperature: float = 1.0
@@ -74,8 +74,8 @@ def calibrate(
     seed: int = 0,
     batch_size: int = 64,
 ) -> Calibration:
-    """Temperature and threshold for ``model`` on the validation stories of its run (``validation`` and ``seed`` are
-    those of :class:`~sparsam.tasks.babi.Babi`)."""
+    """Temperature and threshold for `model` on the validation stories of its run (`validation` and `seed` are
+    those of `Babi`)."""
     files = open_babi(root)
     asked: list[tuple[list[str], list[str]]] = []
     for task in range(1, 21):

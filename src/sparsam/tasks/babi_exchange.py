@@ -6,9 +6,9 @@ be learned by heart; with a fresh exchange each time a story is drawn they becom
 and what is left to learn is how the words relate. What carries meaning beyond its story is never exchanged: the
 verbs, the time of day, sizes (task 18), and where the hungry go (task 20).
 
-A *kind* is a list of members, a member a tuple of forms: ``("mouse", "mice")`` changes with ``("cat", "cats")`` in
+A *kind* is a list of members, a member a tuple of forms: `("mouse", "mice")` changes with `("cat", "cats")` in
 both numbers, north and south take the answers n and s along, and the objects of task 17 are exchanged as whole
-phrases, ``("red", "square")``. Sheep stay: singular and plural look the same.
+phrases, `("red", "square")`. Sheep stay: singular and plural look the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Kind = tuple[tuple[str, ...], ...]
 
 
 def _kind(words: str) -> Kind:
-    """``"cat cats, wolf wolves"``: members between commas, their forms between spaces."""
+    """`"cat cats, wolf wolves"`: members between commas, their forms between spaces."""
     return tuple(tuple(member.split()) for member in words.split(","))
 
 
@@ -35,7 +35,7 @@ _TOWN = _kind("bedroom, cinema, kitchen, office, park, school")
 _TOWNSFOLK = _kind("mary, fred, bill, julie")
 _COMPASS = (_kind("north n, south s"), _kind("east e, west w"))
 
-#: What may be exchanged in each task.
+# What may be exchanged in each task.
 KINDS: dict[int, tuple[Kind, ...]] = {
     **dict.fromkeys((1, 9, 12, 13), (_FOUR, _ROOMS)),
     **dict.fromkeys((2, 3, 6, 7, 8), (_FOUR, _ROOMS, _THINGS)),
@@ -58,14 +58,15 @@ KINDS: dict[int, tuple[Kind, ...]] = {
     19: (_ROOMS, *_COMPASS),
     20: (_kind("antoine, jason, sumit, yann"),),
 }
-#: Kinds whose forms are the words of a phrase, known by their neighbours.
+# Kinds whose forms are the words of a phrase, known by their neighbours.
 _PHRASES = KINDS[17][0]
 
 
 class Exchange:
     """Exchanges names in stories of word numbers.
 
-    :param vocabulary: the word of every number.
+    Args:
+        vocabulary: the word of every number.
     """
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
@@ -87,7 +88,7 @@ class Exchange:
 
     def permutations(self, tasks: np.ndarray, generator: torch.Generator, share: float = 1.0) -> np.ndarray:
         """(B, kinds, members): for stories of these tasks, who stands for whom; a kind's absent members stay, and so
-        do all of the stories beyond the ``share`` to be changed."""
+        do all of the stories beyond the `share` to be changed."""
         sizes = self._sizes[tasks]
         order = torch.rand((*sizes.shape, self._members), generator=generator).numpy()
         changed = torch.rand(len(tasks), generator=generator).numpy() < share
@@ -95,7 +96,7 @@ class Exchange:
         return np.where((member < sizes[..., None]) & changed[:, None, None], order, 1 + member).argsort(-1)
 
     def apply(self, words: np.ndarray, tasks: np.ndarray, permutations: np.ndarray) -> np.ndarray:
-        """(T, B) words, negative where there is none, of stories of ``tasks`` (B,), with the names exchanged."""
+        """(T, B) words, negative where there is none, of stories of `tasks` (B,), with the names exchanged."""
         place = self._place[tasks, np.maximum(words, 0)]
         kind, member, form = place[..., 0], place[..., 1], place[..., 2]
         if (tasks == 17).any():

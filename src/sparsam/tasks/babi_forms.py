@@ -4,7 +4,7 @@ The 20 tasks are made from a few dozen forms ("{person} moved to the {place}") f
 belongs to the tasks that have both its form and its words, and a story with a question belongs to the tasks that all of
 its lines belong to. Outside of these a model still answers, and what it answers means nothing.
 
-``tests/tasks/test_babi_forms.py`` compares all of this with the official files.
+`tests/tasks/test_babi_forms.py` compares all of this with the official files.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _FILLED: dict[str, list[tuple[tuple[int, ...], str]]] = {
     "mood": [((20,), "bored hungry thirsty tired")],
 }
 
-#: What stands in a form's slots, by task.
+# What stands in a form's slots, by task.
 SLOTS: dict[str, dict[int, frozenset[str]]] = {
     slot: {task: frozenset(words.split()) for tasks, words in filled for task in tasks}
     for slot, filled in _FILLED.items()
 }
 
-#: The words that can answer a question, by the kind of answer that its form asks for.
+# The words that can answer a question, by the kind of answer that its form asks for.
 ANSWERS: dict[str, frozenset[str]] = {
     "place": frozenset(f"{_ROOMS} {_TOWN}".split()),
     "thing": frozenset(["apple", "football", "milk"]),
@@ -67,8 +67,8 @@ ANSWERS: dict[str, frozenset[str]] = {
 
 @dataclass(frozen=True)
 class Form:
-    """``text`` with slots in braces, ``{place?}`` for one that the story need not have mentioned, and alternatives in
-    round brackets; the ``tasks`` that have it; for a question the kind of its ``answer``."""
+    """`text` with slots in braces, `{place?}` for one that the story need not have mentioned, and alternatives in
+    round brackets; the `tasks` that have it; for a question the kind of its `answer`."""
 
     text: str
     tasks: tuple[int, ...]
@@ -102,8 +102,8 @@ class Form:
 
 @dataclass(frozen=True)
 class Reading:
-    """A line read as one of the forms: the ``tasks`` that have it with these words, and the words that the story must
-    have ``mentioned`` for the question to make sense."""
+    """A line read as one of the forms: the `tasks` that have it with these words, and the words that the story must
+    have `mentioned` for the question to make sense."""
 
     form: Form
     tasks: frozenset[int]

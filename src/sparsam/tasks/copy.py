@@ -1,9 +1,8 @@
 """Copy: a sequence of random bits, a delimiter, then the same sequence again.
 
-Graves et al. 2014, section 4.1; SAM paper, section 4.2 (lengths 1 to 20) and 4.3 (1 to the curriculum's
-level).
+Graves et al. 2014, section 4.1; SAM paper, section 4.2 (lengths 1 to 20) and 4.3 (1 to the curriculum's level).
 
-For a length L the input has T = 2L + 1 steps of ``bits + 1`` channels: L items of ``bits`` random bits, one
+For a length L the input has T = 2L + 1 steps of `bits + 1` channels: L items of `bits` random bits, one
 step with only the delimiter channel on, L blank steps in which the items are answered in order.
 """
 
@@ -15,7 +14,7 @@ from sparsam.tasks.task import Batch, BitTask
 
 
 class Copy(BitTask):
-    """Sequences of ``min_size`` to ``max_size`` items (or 1 to the level) of ``bits`` random bits."""
+    """Sequences of `min_size` to `max_size` items (or 1 to the level) of `bits` random bits."""
 
     name = "copy"
 

@@ -18,7 +18,7 @@ from sparsam.tasks.tokens import TokenTask
 
 
 class Induction(TokenTask):
-    """Sequences of ``min_length`` to ``max_length`` tokens, or at level h of 3 to h; all of a minibatch alike."""
+    """Sequences of `min_length` to `max_length` tokens, or at level h of 3 to h; all of a minibatch alike."""
 
     name = "induction"
 
@@ -34,7 +34,7 @@ class Induction(TokenTask):
         return self.sample_size(batch_size, generator, self.draw_between(low, high, generator))
 
     def sample_size(self, batch_size: int, generator: torch.Generator, size: int) -> Batch:
-        """A minibatch of ``size`` tokens a sequence."""
+        """A minibatch of `size` tokens a sequence."""
         self.check_batch_size(batch_size)
         if size < 3:
             raise ValueError(f"size: expected at least 3 tokens, got {size}")

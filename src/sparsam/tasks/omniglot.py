@@ -1,38 +1,33 @@
 """Omniglot: one-shot recognition of hand-written characters (SAM paper, section 4.5; Santoro et al. 2016).
 
-An episode shows c characters ``presentations`` times each (10), in random order: T = 10 c steps. Step t sees
+An episode shows c characters `presentations` times each (10), in random order: T = 10 c steps. Step t sees
 
     x_t = [image_t, one-hot label of step t - 1]        (no label at t = 0)
 
 and the right answer is the label of image t. Labels are drawn anew in every episode, c different ones of
-``labels``, so nothing about them can be learned but what the episode says. The width of the one-hot labels is
-``labels`` whatever c is: a model trained on few characters can be tested on many.
+`labels`, so nothing about them can be learned but what the episode says. The width of the one-hot labels is
+`labels` whatever c is: a model trained on few characters can be tested on many.
 
-A character is turned by a random multiple of 90 degrees for the whole episode, and every presentation is
-another of its 20 drawings, turned a little, stretched and shifted (Santoro et al.: up to pi/16 and 10 of 105
-pixels). An episode with more characters than its split holds uses some of them in two or more orientations,
-as different characters.
+A character is turned by a random multiple of 90 degrees for the whole episode, and every presentation is another of its
+20 drawings, turned a little, stretched and shifted (Santoro et al.: up to pi/16 and 10 of 105 pixels). An episode with
+more characters than its split holds uses some of them in two or more orientations, as different characters.
 
-With ``normalise`` the model sees every drawing the way character recognisers have long been fed (moment
+With `normalise` the model sees every drawing the way character recognisers have long been fed (moment
 normalisation, Casey 1970): the ink's centre of mass in the middle, its covariance turned into a multiple of the
 identity, the mean training image taken off, and a variance of one over the pixels. It is a fixed function of the
 image that is shown, up to ink that the warp would push over the edge, and takes most of the shift and the stretch off
 again. Without it SAM needs thousands of minibatches to begin using its memory.
 
-Two further departures from the paper are off unless asked for: ``variety`` makes new characters of the 800 that there
-are to train on, ``strokes`` shows maps of stroke directions in place of pixels. Strokes are what a small controller
+Two further departures from the paper are off unless asked for: `variety` makes new characters of the 800 that there
+are to train on, `strokes` shows maps of stroke directions in place of pixels. Strokes are what a small controller
 gains from: see docs/results_real_data.md.
 
 The loss is the mean cross entropy over all steps. The first presentation of a character can only be guessed,
-so a perfect learner still has a loss of about log(labels) / presentations (:meth:`Omniglot.floor`) and an
+so a perfect learner still has a loss of about log(labels) / presentations (`Omniglot.floor`) and an
 error of about 1 / presentations; errors are therefore reported by presentation number as well.
 
-Splits: test characters are those of ``images_evaluation`` (659), validation and training characters share
-those of ``images_background`` (164 and 800 of 964).
-
-Measured on one core of a 2-core machine, 500 labels: 130,000 to 190,000 images of 20 x 20 a second (190 episodes of
-100 characters, 32 of 500), 40,000 to 55,000 as strokes of 28 x 28; the first preparation takes 4 s, from the cache
-0.1 s. With ``device="cuda"`` drawing is no longer felt: 165,000 to 220,000 images a second were trained on.
+Splits: test characters are those of `images_evaluation` (659), validation and training characters share
+those of `images_background` (164 and 800 of 964).
 """
 
 from __future__ import annotations
@@ -82,35 +77,35 @@ class OmniglotTable:
 class Omniglot:
     """Episodes of hand-written characters.
 
-    :param root: where the data is; see :mod:`sparsam.data.locate`.
-    :param labels: width of the one-hot labels, the largest number of characters in an episode.
-    :param min_size, max_size: characters in a training episode, U(min_size, max_size), when no level is
-        given.
-    :param presentations: how often each character is shown, at most 20.
-    :param image_size: side of the images that the model sees.
-    :param scale: the value that stands for one in the one-hot labels of the input, one number beside hundreds of
-        pixels: with 1 a model needs thousands of minibatches to hear it at all.
-    :param normalise: show the drawings normalised, see above; False: as they are, in [0, 1].
-    :param pool: labels of training episodes at level h come from the first ``pool`` times h, and only their outputs
-        enter the loss, as if the output layer grew with the level; 0: always from all of them. With all 500 from the
-        start each one is too rare for the model to learn what to do with it.
-    :param pool_below: ... but from all of them at this level and above. A model that names tens of characters learns
-        the labels it has not met within hundreds of minibatches.
-    :param min_share: training episodes at level h have U(min_share h, h) characters, at least one; 0: U(1, h). Small
-        episodes teach the habit of guessing among the labels seen so far, which keeps the memory from being used.
-    :param variety: show the characters of training episodes as kinds that nobody drew: each one, in all its drawings,
-        mirrored or not and bent by quadratic and cubic terms with factors from N(0, variety^2), anew in every episode;
-        0: as they were drawn. 800 characters are soon known by heart.
-    :param strokes: show where strokes run in which direction (:func:`~.omniglot_drawings.strokes`) instead of pixels.
-        The paper shows pixels; these maps say more to a controller of a single layer.
-    :param device: where training episodes are drawn; on a GPU in milliseconds, from a generator there that is seeded
-        by the one that is given. Evaluation episodes are always drawn on the CPU, so that they are the same.
-    :param validation: characters held out of training for choosing runs.
-    :param seed: which ones they are.
-    :param augment: turn, stretch and shift; False shows the drawings as they are (in every split).
-    :param evaluation_size: characters in the episodes of ``evaluation_batches``.
-    :param evaluation_episodes: how many of them there are.
-    :param verify: compare the images with the official ones.
+    Args:
+        root: where the data is; see `sparsam.data.locate`.
+        labels: width of the one-hot labels, the largest number of characters in an episode.
+        min_size, max_size: characters in a training episode, U(min_size, max_size), when no level is given.
+        presentations: how often each character is shown, at most 20.
+        image_size: side of the images that the model sees.
+        scale: the value that stands for one in the one-hot labels of the input, one number beside hundreds of pixels:
+            with 1 a model needs thousands of minibatches to hear it at all.
+        normalise: show the drawings normalised, see above; False: as they are, in [0, 1].
+        pool: labels of training episodes at level h come from the first `pool` times h, and only their outputs enter
+            the loss, as if the output layer grew with the level; 0: always from all of them. With all 500 from the
+            start each one is too rare for the model to learn what to do with it.
+        pool_below: ... but from all of them at this level and above. A model that names tens of characters learns the
+            labels it has not met within hundreds of minibatches.
+        min_share: training episodes at level h have U(min_share h, h) characters, at least one; 0: U(1, h). Small
+            episodes teach the habit of guessing among the labels seen so far, which keeps the memory from being used.
+        variety: show the characters of training episodes as kinds that nobody drew: each one, in all its drawings,
+            mirrored or not and bent by quadratic and cubic terms with factors from N(0, variety^2), anew in every
+            episode; 0: as they were drawn. 800 characters are soon known by heart.
+        strokes: show where strokes run in which direction (`strokes`) instead of pixels. The paper shows pixels; these
+            maps say more to a controller of a single layer.
+        device: where training episodes are drawn; on a GPU in milliseconds, from a generator there that is seeded by
+            the one that is given. Evaluation episodes are always drawn on the CPU, so that they are the same.
+        validation: characters held out of training for choosing runs.
+        seed: which ones they are.
+        augment: turn, stretch and shift; False shows the drawings as they are (in every split).
+        evaluation_size: characters in the episodes of `evaluation_batches`.
+        evaluation_episodes: how many of them there are.
+        verify: compare the images with the official ones.
     """
 
     name = "omniglot"
@@ -140,22 +135,22 @@ class Omniglot:
     ) -> None:
         if not 1 <= min_size <= max_size <= labels:
             raise ValueError(
-                f"sizes must satisfy 1 <= min_size <= max_size <= labels, got {min_size}, {max_size} and {labels}"
+                f"min_size: expected 1 <= min_size <= max_size <= labels, got {min_size}, {max_size} and {labels}"
             )
         if not 1 <= evaluation_size <= labels:
-            raise ValueError(f"evaluation_size must be from 1 to labels ({labels}), got {evaluation_size}")
+            raise ValueError(f"evaluation_size: expected 1 to labels ({labels}), got {evaluation_size}")
         if not 1 <= presentations <= DRAWINGS:
-            raise ValueError(f"presentations must be from 1 to {DRAWINGS}, got {presentations}")
+            raise ValueError(f"presentations: expected 1 to {DRAWINGS}, got {presentations}")
         if image_size < 1:
-            raise ValueError(f"image_size must be at least 1, got {image_size}")
+            raise ValueError(f"image_size: expected at least 1, got {image_size}")
         if scale <= 0:
-            raise ValueError(f"scale must be positive, got {scale}")
+            raise ValueError(f"scale: expected a positive number, got {scale}")
         if pool != 0 and pool < 1:
-            raise ValueError(f"pool must be 0 (all labels) or at least 1, got {pool}")
+            raise ValueError(f"pool: expected 0 (all labels) or at least 1, got {pool}")
         if not 0 <= min_share <= 1:
-            raise ValueError(f"min_share must be from 0 to 1, got {min_share}")
+            raise ValueError(f"min_share: expected 0 to 1, got {min_share}")
         if variety < 0:
-            raise ValueError(f"variety must be 0 or more, got {variety}")
+            raise ValueError(f"variety: expected 0 or more, got {variety}")
         self.labels, self.presentations, self.image_size = labels, presentations, image_size
         self.scale, self.pool, self.pool_below = scale, pool, pool_below
         self.min_share, self.variety = min_share, variety
@@ -167,7 +162,7 @@ class Omniglot:
         self.fingerprint = data.key
         background, test = np.flatnonzero(~data.evaluation), np.flatnonzero(data.evaluation)
         if not 0 < validation < len(background):
-            raise ValueError(f"validation must be from 1 to {len(background) - 1} characters, got {validation}")
+            raise ValueError(f"validation: expected 1 to {len(background) - 1} characters, got {validation}")
         shuffled = np.random.default_rng(seed).permutation(background)
         self._splits = {
             "train": np.sort(shuffled[validation:]),
@@ -181,12 +176,13 @@ class Omniglot:
         self._drawings = {"cpu": cpu}
         if self.device.type != "cpu":
             self._drawings[self.device.type] = cpu.to(self.device)
-        self.input_size, self.output_size = cpu.width + labels, labels
+        self.shown_size = self.input_size = cpu.width + labels  # what an episode shows, what a model sees
+        self.output_size = labels
 
     def characters(self, split: str) -> np.ndarray:
         """Numbers of the characters of a split; no character is in two."""
         if split not in self._splits:
-            raise ValueError(f"split must be 'train', 'validation' or 'test', got {split!r}")
+            raise ValueError(f"split: expected 'train', 'validation' or 'test', got {split!r}")
         return self._splits[split]
 
     def floor(self, size: int, pool: int | None = None) -> float:
@@ -195,17 +191,16 @@ class Omniglot:
         return sum(math.log(labels - seen) for seen in range(size)) / (size * self.presentations)
 
     def chance(self, size: int) -> float:
-        """Error of guessing among the labels of an episode of ``size`` characters."""
+        """Error of guessing among the labels of an episode of `size` characters."""
         return 1 - 1 / size
 
     def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
-        """Training episodes of U(min_size, max_size) characters, or up to ``level``; one number for the
-        minibatch."""
+        """Training episodes of U(min_size, max_size) characters, or up to `level`; one number for the minibatch."""
         low, high = self.min_size, self.max_size
         if level is not None:
             low, high = max(1, math.ceil(self.min_share * level)), level
         if not low <= high <= self.labels:
-            raise ValueError(f"level must be from 1 to labels ({self.labels}), got {level}")
+            raise ValueError(f"level: expected 1 to labels ({self.labels}), got {level}")
         size = int(torch.randint(low, high + 1, (), generator=generator))
         pooled = self.pool and (self.pool_below is None or high < self.pool_below)
         pool = min(self.labels, math.ceil(self.pool * high)) if pooled else self.labels
@@ -223,15 +218,15 @@ class Omniglot:
         pool: int | None = None,
         variety: float = 0.0,
     ) -> Batch:
-        """Episodes of exactly ``size`` characters of a split, with labels from the first ``pool`` (all), on the
+        """Episodes of exactly `size` characters of a split, with labels from the first `pool` (all), on the
         generator's device."""
         pool = self.labels if pool is None else pool
         if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+            raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
         if not 1 <= size <= self.labels:
-            raise ValueError(f"size must be from 1 to labels ({self.labels}), got {size}")
+            raise ValueError(f"size: expected 1 to labels ({self.labels}), got {size}")
         if not size <= pool <= self.labels:
-            raise ValueError(f"pool must be from size ({size}) to labels ({self.labels}), got {pool}")
+            raise ValueError(f"pool: expected size ({size}) to labels ({self.labels}), got {pool}")
         device = generator.device
         character, quarter = self._classes(batch_size, generator, size, split)  # (B, c)
         label = _random(batch_size, pool, generator=generator).argsort(-1)[:, :size]
@@ -254,8 +249,8 @@ class Omniglot:
             kinds = (mirrored[which], bend[which])
 
         drawings = self._drawings[device.type]
-        inputs = torch.zeros(steps, batch_size, self.input_size, device=device)
-        drawings.draw(picked, quarters, changes, inputs.view(-1, self.input_size)[:, : drawings.width], kinds)
+        inputs = torch.zeros(steps, batch_size, self.shown_size, device=device)
+        drawings.draw(picked, quarters, changes, inputs.view(-1, self.shown_size)[:, : drawings.width], kinds)
         inputs[1:, :, drawings.width :].scatter_(2, targets[:-1].unsqueeze(-1), self.scale)
         mask = torch.ones(steps, batch_size, dtype=torch.bool, device=device)
         info = {"presentation": number.T.contiguous(), "character": character[element, shown].T, "pool": pool}
@@ -264,8 +259,7 @@ class Omniglot:
     def evaluation_batches(
         self, split: str, batch_size: int, size: int | None = None, episodes: int | None = None
     ) -> Iterator[Batch]:
-        """The same episodes each time: ``evaluation_episodes`` of ``evaluation_size`` characters of
-        ``split``."""
+        """The same episodes each time: `evaluation_episodes` of `evaluation_size` characters of `split`."""
         size = self.evaluation_size if size is None else size
         episodes = self.evaluation_episodes if episodes is None else episodes
         order = {"train": 0, "validation": 1, "test": 2}
@@ -297,7 +291,7 @@ class Omniglot:
         episodes: int | None = None,
         device: torch.device | str = "cpu",
     ) -> OmniglotTable:
-        """Errors of ``model`` over the evaluation episodes of ``size`` characters."""
+        """Errors of `model` over the evaluation episodes of `size` characters."""
         table = self.table()
         for batch in self.evaluation_batches(split, batch_size, size, episodes):
             batch = batch.to(device)
@@ -310,7 +304,7 @@ class Omniglot:
         turns = 4 if self.augmentation else 1
         rounds = -(-size // len(pool))
         if rounds > turns:
-            raise ValueError(f"size must be at most {len(pool) * turns} for the {split} characters, got {size}")
+            raise ValueError(f"size: expected at most {len(pool) * turns} for the {split} characters, got {size}")
         # A round takes every character at most once: orientations are reused only when the pool is used up.
         ranks = _random(batch_size * rounds, len(pool), generator=generator).argsort(-1)
         ranks = ranks.view(batch_size, -1)[:, :size]

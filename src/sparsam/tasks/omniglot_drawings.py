@@ -23,15 +23,16 @@ _CHUNK = 512  # images that are warped at once on a CPU; few enough to stay in t
 class Augmentation:
     """Random small changes of a drawing, and the warp that applies them.
 
-    :param angle: largest rotation in radians, either way.
-    :param stretch: width and height are scaled, each by a factor from U(1 - stretch, 1 + stretch).
-    :param shift: largest shift along each axis, as a share of the image's side.
+    Args:
+        angle: largest rotation in radians, either way.
+        stretch: width and height are scaled, each by a factor from U(1 - stretch, 1 + stretch).
+        shift: largest shift along each axis, as a share of the image's side.
     """
 
     def __init__(self, angle: float = math.pi / 16, stretch: float = 0.15, shift: float = 10 / 105) -> None:
         if angle < 0 or shift < 0 or not 0 <= stretch < 1:
             raise ValueError(
-                f"angle and shift must not be negative and stretch must be in [0, 1), "
+                f"angle: expected angle and shift of at least 0 and stretch in [0, 1), "
                 f"got {angle}, {shift} and {stretch}"
             )
         self.angle, self.stretch, self.shift = angle, stretch, shift
@@ -52,13 +53,12 @@ class Augmentation:
         moments: tuple[Tensor, Tensor] | None = None,
         variety: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:
-        """Images (n, s, s) turned by ``quarters`` times 90 degrees and changed by ``draw``'s numbers, at a
-        new size.
+        """Images (n, s, s) turned by `quarters` times 90 degrees and changed by `draw`'s numbers, at a new size.
 
         The map goes from places in the result to places in the image, p = S^-1 R^-1 (p' - shift) = A p' + b. With
-        the images' :func:`ink_moments` m and C the result is normalised as well: its own moments would be
-        A^-1 (m - b) and C' = A^-1 C A^-T, so that p = m + A C'^1/2 p' / SPREAD. ``variety``, from
-        :func:`draw_variety`, mirrors and bends the result: p' is replaced by (+-x' + ..., y' + ...).
+        the images' `ink_moments` m and C the result is normalised as well: its own moments would be
+        A^-1 (m - b) and C' = A^-1 C A^-T, so that p = m + A C'^1/2 p' / SPREAD. `variety`, from
+        `draw_variety`, mirrors and bends the result: p' is replaced by (+-x' + ..., y' + ...).
         """
         angle, scale, shift = changes[:, 0] + quarters * (math.pi / 2), changes[:, 1:3], changes[:, 3:5]
         cos, sin = angle.cos(), angle.sin()
@@ -94,8 +94,8 @@ def bends(x: Tensor, y: Tensor) -> Tensor:
 
 
 def draw_variety(count: int, bend: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """A new kind of drawing for each of ``count`` characters: (count,) 1 or -1, mirrored; (count, 2, 7) factors of
-    :func:`bends` along x and y, from N(0, bend^2)."""
+    """A new kind of drawing for each of `count` characters: (count,) 1 or -1, mirrored; (count, 2, 7) factors of
+    `bends` along x and y, from N(0, bend^2)."""
     device = generator.device
     mirrored = 1.0 - 2.0 * torch.randint(2, (count,), generator=generator, device=device)
     return mirrored, bend * torch.randn(count, 2, 7, generator=generator, device=device)
@@ -137,7 +137,7 @@ def strokes(images: Tensor, cells: int = CELLS) -> Tensor:
     """Where strokes run in which direction: (n, 4 x cells x cells) of images (n, s, s).
 
     The gradient of the ink, g at angle a, gives |g| max(0, cos 2 (a - a_i))^2 to the map of each of four directions
-    a_i of a half turn. A map is averaged under Gaussian windows on a grid of ``cells`` x ``cells`` and rooted, so
+    a_i of a half turn. A map is averaged under Gaussian windows on a grid of `cells` x `cells` and rooted, so
     that lines of different width look alike: the directional features of character recognition (Liu et al. 2003), a
     histogram of oriented gradients.
     """
@@ -171,8 +171,8 @@ def strokes(images: Tensor, cells: int = CELLS) -> Tensor:
 class Drawings:
     """All drawings, ready to be shown.
 
-    ``images`` (n, s, s) uint8; ``moments`` their :func:`ink_moments`, or None: not normalised; ``side`` that of what is
-    shown; ``directions`` show :func:`strokes` instead of pixels; ``mean`` and ``deviation`` are taken off.
+    `images` (n, s, s) uint8; `moments` their `ink_moments`, or None: not normalised; `side` that of what is
+    shown; `directions` show `strokes` instead of pixels; `mean` and `deviation` are taken off.
     """
 
     images: Tensor
@@ -199,7 +199,7 @@ class Drawings:
         out: Tensor,
         variety: tuple[Tensor, Tensor] | None = None,
     ) -> None:
-        """Write the drawings with these numbers, changed and normalised, to the rows of ``out`` (n, width)."""
+        """Write the drawings with these numbers, changed and normalised, to the rows of `out` (n, width)."""
         chunk_size = _CHUNK if out.device.type == "cpu" else _GPU_CHUNK
         for start in range(0, len(picked), chunk_size):
             chunk = slice(start, start + chunk_size)

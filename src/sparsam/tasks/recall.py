@@ -1,17 +1,17 @@
 """Associative recall: pairs of a key and a value, then one of the keys again, and its value is the answer.
 
-Graves et al. 2014, section 4.3 (items of three vectors of six bits: ``bits=6, item_length=3``); SAM paper, sections 4.2
+Graves et al. 2014, section 4.3 (items of three vectors of six bits: `bits=6, item_length=3`); SAM paper, sections 4.2
 (3 to 6 pairs), 4.3 and supplementary figure on generalisation. Neither paper fixes the layout in time; there are two:
 
-* in turn (``paired=False``): every key and every value is an item of ``item_length`` steps of ``bits`` random bits
-  (one step by default). With n pairs the input has T = (2n + 2) * item_length steps of ``bits + 3`` channels; the last
-  three say what an item is: key, value or cue. The last ``item_length`` steps are blank: there the answer is asked for.
-* paired (``paired=True``): a pair is one step, the key's bits beside the value's. With n pairs the input has T = n + 1
-  steps of ``2 bits + 1`` channels. The last step has the cue in the key's channels, nothing in the value's and the cue
+* in turn (`paired=False`): every key and every value is an item of `item_length` steps of `bits` random bits
+  (one step by default). With n pairs the input has T = (2n + 2) * item_length steps of `bits + 3` channels; the last
+  three say what an item is: key, value or cue. The last `item_length` steps are blank: there the answer is asked for.
+* paired (`paired=True`): a pair is one step, the key's bits beside the value's. With n pairs the input has T = n + 1
+  steps of `2 bits + 1` channels. The last step has the cue in the key's channels, nothing in the value's and the cue
   channel on: there the answer is asked for. This form is learnt in a fraction of the time, since the controller does
   not have to carry a key over to the step of its value.
 
-``cues`` different pairs are asked for one after the other (one by default; never more than there are pairs), each with
+`cues` different pairs are asked for one after the other (one by default; never more than there are pairs), each with
 its cue and its answer; they are drawn uniformly. No other pair has a cued key (a key that happens to equal one gets a
 bit flipped), so with one cue the answer is never ambiguous. Keys that are not asked for may repeat.
 """
@@ -25,7 +25,16 @@ from sparsam.tasks.task import Batch, BitTask
 
 
 class Recall(BitTask):
-    """``min_size`` to ``max_size`` pairs (3 to 6 by default, or 1 to the level)."""
+    """`min_size` to `max_size` pairs (3 to 6 by default, or 1 to the level).
+
+    Args:
+        bits: of a vector.
+        item_length: vectors of a key, and of a value.
+        paired: key and value in one step.
+        cues: pairs that are asked for.
+        near: share of the keys that are another key of the sequence with one bit flipped. Among a few random keys no
+            two are alike, among thousands many are: for training with a few pairs what is to hold for many.
+    """
 
     name = "recall"
 
@@ -37,14 +46,18 @@ class Recall(BitTask):
         max_size: int = 6,
         paired: bool = False,
         cues: int = 1,
+        near: float = 0.0,
     ) -> None:
         self.check_sizes(bits, min_size, max_size)
         if item_length < 1:
-            raise ValueError(f"item_length must be at least 1, got {item_length}")
+            raise ValueError(f"item_length: expected at least 1, got {item_length}")
         if paired and item_length != 1:
-            raise ValueError(f"item_length must be 1 when pairs are one step (paired), got {item_length}")
+            raise ValueError(f"item_length: expected 1 when pairs are one step (paired), got {item_length}")
         if cues < 1:
-            raise ValueError(f"cues must be at least 1, got {cues}")
+            raise ValueError(f"cues: expected at least 1, got {cues}")
+        if not 0 <= near <= 1:
+            raise ValueError(f"near: expected a share from 0 to 1, got {near}")
+        self.near = near
         self.bits = bits
         self.item_length = item_length
         self.paired = paired
@@ -57,6 +70,8 @@ class Recall(BitTask):
         cues = min(self.cues, size)
         layout = self._paired if self.paired else self._in_turn
         inputs, keys, values, shown, times = layout(batch_size, generator, size, cues)
+        if self.near:
+            self._bring_near(keys, generator)
         if cues == 1:
             asked = torch.randint(size, (1, batch_size), generator=generator)
         else:
@@ -99,6 +114,19 @@ class Recall(BitTask):
         inputs[times, :, 2 * bits] = 1
         pairs = inputs[:size].unsqueeze(1)
         return inputs, pairs[..., :bits], pairs[..., bits : 2 * bits], inputs[times, :, :bits].unsqueeze(1), times
+
+    def _bring_near(self, keys: Tensor, generator: torch.Generator) -> None:
+        """Make some of the keys (n, item_length, B, bits) after the first a copy of an earlier one but for one bit."""
+        size, length, batch_size, bits = keys.shape
+        chosen = torch.rand(size, batch_size, generator=generator) < self.near
+        like = (torch.rand(size, batch_size, generator=generator) * torch.arange(size).unsqueeze(1)).long()
+        step = torch.randint(length, (size, batch_size), generator=generator)
+        bit = torch.randint(bits, (size, batch_size), generator=generator)
+        for pair in range(1, size):  # one after the other: the key that is copied may be such a copy
+            element = chosen[pair].nonzero().squeeze(1)
+            keys[pair, :, element] = keys[like[pair, element], :, element].transpose(0, 1)
+            place = (pair, step[pair, element], element, bit[pair, element])
+            keys[place] = 1 - keys[place]
 
     def _make_unique(self, keys: Tensor, cued: Tensor, asked: Tensor, generator: torch.Generator) -> None:
         """Flip one bit of every key (n, item_length, B, bits) that equals a cued one without being it."""

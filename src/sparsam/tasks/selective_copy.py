@@ -1,13 +1,14 @@
 """Selective copying (Gu and Dao 2023, section 4.1.1): the tokens that matter, among blanks, in order.
 
-``items`` data tokens stand in random places of a sequence of blanks; then a marker is shown once for each of them, and
+`items` data tokens stand in random places of a sequence of blanks; then a marker is shown once for each of them, and
 the data tokens are the answers in the order in which they came:
 
     0  5  0  0  2  0  9  0  [V-1] [V-1] [V-1]
     -  -  -  -  -  -  -  -    5     2     9
 
 Of V = 16 tokens 0 is the blank, V - 1 the marker, the others are data. The size is the number of tokens before the
-first marker (256 by default).
+first marker (256 by default). With `min_items` a minibatch has fewer items by chance: a model that can tell the first
+of two from the second soon tells more of them apart.
 """
 
 from __future__ import annotations
@@ -19,11 +20,21 @@ from sparsam.tasks.tokens import TokenTask
 
 
 class SelectiveCopy(TokenTask):
-    """``min_length`` to ``max_length`` tokens before the markers, or at level h ``items`` to h."""
+    """`min_length` to `max_length` tokens before the markers, or at level h `items` to h.
+
+    `min_items`: minibatches that are drawn without a size have `min_items` to `items` items; None for `items`.
+    """
 
     name = "selective_copy"
 
-    def __init__(self, vocabulary: int = 16, items: int = 16, min_length: int = 256, max_length: int = 256) -> None:
+    def __init__(
+        self,
+        vocabulary: int = 16,
+        items: int = 16,
+        min_length: int = 256,
+        max_length: int = 256,
+        min_items: int | None = None,
+    ) -> None:
         if vocabulary < 3:
             raise ValueError(f"vocabulary: expected at least 3 tokens, got {vocabulary}")
         if items < 1:
@@ -32,21 +43,28 @@ class SelectiveCopy(TokenTask):
             raise ValueError(
                 f"min_length: expected items <= min_length <= max_length, got {items}, {min_length} and {max_length}"
             )
-        self.vocabulary, self.items = vocabulary, items
+        if min_items is not None and not 1 <= min_items <= items:
+            raise ValueError(f"min_items: expected 1 <= min_items <= items = {items}, got {min_items}")
+        self.vocabulary, self.items, self.min_items = vocabulary, items, items if min_items is None else min_items
         self.min_length, self.max_length = min_length, max_length
 
     def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
         low, high = (self.min_length, self.max_length) if level is None else (self.items, level)
-        return self.sample_size(batch_size, generator, self.draw_between(low, high, generator))
+        size = self.draw_between(low, high, generator)
+        items = self.items if self.min_items == self.items else self.draw_between(self.min_items, self.items, generator)
+        return self._sample(batch_size, generator, size, items)
 
     def sample_size(self, batch_size: int, generator: torch.Generator, size: int) -> Batch:
-        """A minibatch of ``size`` tokens and ``items`` markers a sequence."""
+        """A minibatch of `size` tokens and `items` markers a sequence."""
+        return self._sample(batch_size, generator, size, self.items)
+
+    def _sample(self, batch_size: int, generator: torch.Generator, size: int, items: int) -> Batch:
         self.check_batch_size(batch_size)
-        if size < self.items:
-            raise ValueError(f"size: expected room for {self.items} items, got {size}")
-        data = torch.randint(1, self.vocabulary - 1, (self.items, batch_size), generator=generator)
-        places = torch.rand(size, batch_size, generator=generator).topk(self.items, dim=0).indices.sort(0).values
-        inputs = torch.zeros(size + self.items, batch_size, dtype=torch.int64)
+        if size < items:
+            raise ValueError(f"size: expected room for {items} items, got {size}")
+        data = torch.randint(1, self.vocabulary - 1, (items, batch_size), generator=generator)
+        places = torch.rand(size, batch_size, generator=generator).topk(items, dim=0).indices.sort(0).values
+        inputs = torch.zeros(size + items, batch_size, dtype=torch.int64)
         inputs.scatter_(0, places, data)
         inputs[size:] = self.vocabulary - 1
         targets = torch.zeros_like(inputs)

@@ -2,8 +2,8 @@
 
 Graves et al. 2014, section 4.5; SAM paper, sections 4.2 (20 keys, the best 16) and 4.3.
 
-For n keys the input has T = n + 1 + m steps of ``bits + 2`` channels, m = max(1, 4n/5): n keys of ``bits``
-random bits with a priority from U(-1, 1) in channel ``bits``, one step with only the delimiter channel on,
+For n keys the input has T = n + 1 + m steps of `bits + 2` channels, m = max(1, 4n/5): n keys of `bits`
+random bits with a priority from U(-1, 1) in channel `bits`, one step with only the delimiter channel on,
 m blank steps in which the m keys of highest priority are answered, the highest first.
 """
 
@@ -15,7 +15,7 @@ from sparsam.tasks.task import Batch, BitTask
 
 
 class Sort(BitTask):
-    """``min_size`` to ``max_size`` keys (20 by default, or 1 to the level), the best four fifths in order."""
+    """`min_size` to `max_size` keys (20 by default, or 1 to the level), the best four fifths in order."""
 
     name = "sort"
 

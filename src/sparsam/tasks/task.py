@@ -1,27 +1,27 @@
 """What a task is: it draws batches, says what is trained and what is reported.
 
-The algorithmic tasks (copy, associative recall, priority sort) share :class:`BitTask`: their answers are
-bits.
+The algorithmic tasks (copy, associative recall, priority sort) share `BitTask`: their answers are bits.
 
 Two numbers belong to each batch of bits:
 
-* the loss that is trained: the cross entropy of every bit in a masked step, divided by the number of those
-bits
+* the loss that is trained: the cross entropy of every bit in a masked step, divided by the number of those bits
   (nats per bit, so 0.693 is a coin toss);
-* the error that is reported: *bits per sequence*, the number of wrong bits (an output above zero reads as
-one)
-  summed over the masked steps and averaged over the batch, as in the NTM and SAM papers.
+* the error that is reported: *bits per sequence*, the number of wrong bits (an output above zero reads as one) summed
+  over the masked steps and averaged over the batch, as in the NTM and SAM papers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from sparsam import argument_types, checks
 
 __all__ = ["Batch", "BitTask", "FiniteTask", "Task"]
 
@@ -30,12 +30,11 @@ __all__ = ["Batch", "BitTask", "FiniteTask", "Task"]
 class Batch:
     """One minibatch, time first.
 
-    ``inputs`` (T, B, I) float32; ``targets`` (T, B, O) bits as floats, or (T, B) int64 classes; ``mask``
-    (T, B) bool, true where the output counts; ``lengths`` (B,) int64, or None when every sequence fills T;
-    ``level`` the size that was drawn; ``info`` whatever else a task reports by (bAbI's task number,
-    Omniglot's presentation number).
+    `inputs` (T, B, I) float32; `targets` (T, B, O) bits as floats, or (T, B) int64 classes; `mask` (T, B) bool, true
+    where the output counts; `lengths` (B,) int64, or None when every sequence fills T; `level` the size that was drawn;
+    `info` whatever else a task reports by (bAbI's task number, Omniglot's presentation number).
 
-    ``answers`` is a shortcut for tasks whose mask is the same run of steps for every sequence: the slice of
+    `answers` is a shortcut for tasks whose mask is the same run of steps for every sequence: the slice of
     time that holds them, so that nobody has to gather by mask.
     """
 
@@ -59,7 +58,7 @@ class Batch:
         return Batch(inputs, targets, mask, self.lengths, self.level, self.info, self.answers)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
-        """The same batch on another device; ``lengths`` and ``info`` stay where they are."""
+        """The same batch on another device; `lengths` and `info` stay where they are."""
         return Batch(
             self.inputs.to(device, non_blocking=non_blocking),
             self.targets.to(device, non_blocking=non_blocking),
@@ -80,7 +79,7 @@ class Task(Protocol):
     output_size: int
 
     def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
-        """A fresh minibatch. With ``level`` h its size is drawn from U(1, h) by the task; see each task."""
+        """A fresh minibatch. With `level` h its size is drawn from U(1, h) by the task; see each task."""
         ...
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
@@ -97,11 +96,43 @@ class FiniteTask(Task, Protocol):
     """A task over a fixed data set, evaluated on all of a split instead of on fresh samples."""
 
     def evaluation_batches(self, split: str, batch_size: int) -> Iterator[Batch]:
-        """Every episode of ``split`` ('validation' or 'test') once."""
+        """Every episode of `split` ('validation' or 'test') once."""
         ...
 
 
-class BitTask:
+class CheckedTask:
+    """A task whose constructor and `sample` complain about a wrong argument by its name."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = argument_types.checked(cls.__init__)  # type: ignore[method-assign]
+        if "sample" in cls.__dict__:
+            cls.sample = _with_checks(cls.sample)  # type: ignore[method-assign]
+
+    def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
+        raise NotImplementedError
+
+    @staticmethod
+    def check_outputs(outputs: Any) -> None:
+        if not isinstance(outputs, Tensor):
+            raise TypeError(f"outputs: expected a torch.Tensor, got {type(outputs).__name__}")
+
+
+def _with_checks(sample: Callable[..., Batch]) -> Callable[..., Batch]:
+    @functools.wraps(sample)
+    def checked(task: Any, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
+        checks.positive_int("batch_size", batch_size)
+        if not isinstance(generator, torch.Generator):
+            raise TypeError(f"generator: expected a torch.Generator, got {type(generator).__name__}")
+        if level is not None:
+            checks.positive_int("level", level)
+        return sample(task, batch_size, generator, level)
+
+    return checked
+
+
+class BitTask(CheckedTask):
     """Loss and error of tasks that answer in bits, and the drawing of sizes."""
 
     name: str
@@ -111,17 +142,13 @@ class BitTask:
     max_size: int
 
     def draw_size(self, generator: torch.Generator, level: int | None) -> int:
-        """U(min_size, max_size) without a level, U(1, level) with one; all sequences of a minibatch share
-        it.
-        """
+        """U(min_size, max_size) without a level, U(1, level) with one; all sequences of a minibatch share it."""
         low, high = (self.min_size, self.max_size) if level is None else (1, level)
         if high < low:
-            raise ValueError(f"level must be at least 1, got {level}")
+            raise ValueError(f"level: expected at least 1, got {level}")
         return int(torch.randint(low, high + 1, (), generator=generator))
 
     def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         return self.sample_size(batch_size, generator, self.draw_size(generator, level))
 
     def sample_size(self, batch_size: int, generator: torch.Generator, size: int) -> Batch:
@@ -129,10 +156,12 @@ class BitTask:
         raise NotImplementedError
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        self.check_outputs(outputs)
         logits, bits = _answers(outputs, batch)
         return F.binary_cross_entropy_with_logits(logits, bits)
 
     def errors(self, outputs: Tensor, batch: Batch) -> dict[str, float]:
+        self.check_outputs(outputs)
         logits, bits = _answers(outputs.detach(), batch)
         wrong = ((logits > 0) != (bits > 0.5)).sum()
         return {"bits_per_sequence": float(wrong) / batch.batch_size}
@@ -147,7 +176,7 @@ class BitTask:
 
     @staticmethod
     def mask(steps: int, answers: slice | Tensor, batch_size: int) -> Tensor:
-        """(T, B) mask that is true in ``answers``, one column shown B times."""
+        """(T, B) mask that is true in `answers`, one column shown B times."""
         column = torch.zeros(steps, 1, dtype=torch.bool)
         column[answers] = True
         return column.expand(steps, batch_size)
@@ -155,16 +184,16 @@ class BitTask:
     @staticmethod
     def check_sizes(bits: int, min_size: int, max_size: int) -> None:
         if bits < 1:
-            raise ValueError(f"bits must be at least 1, got {bits}")
+            raise ValueError(f"bits: expected at least 1, got {bits}")
         if not 1 <= min_size <= max_size:
-            raise ValueError(f"sizes must satisfy 1 <= min_size <= max_size, got {min_size} and {max_size}")
+            raise ValueError(f"min_size: expected 1 <= min_size <= max_size, got {min_size} and {max_size}")
 
 
 def _answers(outputs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
     """Outputs and targets of the masked steps only."""
     if outputs.shape != batch.targets.shape:
         raise ValueError(
-            f"outputs must have the shape of the targets {tuple(batch.targets.shape)}, got {tuple(outputs.shape)}"
+            f"outputs: expected the shape of the targets {tuple(batch.targets.shape)}, got {tuple(outputs.shape)}"
         )
     if batch.answers is not None:
         return outputs[batch.answers], batch.targets[batch.answers]

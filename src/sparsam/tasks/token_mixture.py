@@ -16,7 +16,7 @@ from sparsam.tasks.tokens import TokenTask
 
 
 class TokenMixture(TokenTask):
-    """``parts``: for each task its ``name``, its ``settings`` and how often it is drawn (``weight``, 1 by default)."""
+    """`parts`: for each task its `name`, its `settings` and how often it is drawn (`weight`, 1 by default)."""
 
     name = "token_mixture"
 

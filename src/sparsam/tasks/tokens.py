@@ -1,10 +1,10 @@
 """What tasks over tokens share: an input layer, and loss and error of answers that are tokens.
 
-A batch holds tokens: ``inputs`` (T, B) int64 and ``targets`` (T, B) int64. Only the steps of the mask are scored, and
+A batch holds tokens: `inputs` (T, B) int64 and `targets` (T, B) int64. Only the steps of the mask are scored, and
 with thousands of tokens the output layer is most of a small model's work. A model may therefore answer the asked steps
-alone, (M, O) instead of (T, B, O), in the order of ``outputs[mask]``.
+alone, (M, O) instead of (T, B, O), in the order of `outputs[mask]`.
 
-A large vocabulary can be written in digits: with ``digits`` = 2, token 1,000 of 512 x 512 is the pair (1, 488). Its
+A large vocabulary can be written in digits: with `digits` = 2, token 1,000 of 512 x 512 is the pair (1, 488). Its
 vector is the sum of its digits' vectors, its probability the product of its digits'. A model then learns 2 x 512
 vectors instead of 262,144, and meets every one of them in training however few of the tokens it sees.
 """
@@ -15,13 +15,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sparsam.tasks.task import Batch
+from sparsam import checks
+from sparsam.tasks.task import Batch, CheckedTask
 
 __all__ = ["TokenInput", "TokenTask", "base_of", "digits_of"]
 
 
 def base_of(vocabulary: int, digits: int) -> int:
-    """The base in which ``digits`` digits write exactly ``vocabulary`` tokens."""
+    """The base in which `digits` digits write exactly `vocabulary` tokens."""
     if digits < 1:
         raise ValueError(f"digits: expected at least 1, got {digits}")
     base = round(vocabulary ** (1 / digits))
@@ -31,7 +32,7 @@ def base_of(vocabulary: int, digits: int) -> int:
 
 
 def digits_of(vocabulary: int, output_size: int) -> int:
-    """How many digits an output of this size answers in: ``output_size`` = digits * base, base^digits tokens."""
+    """How many digits an output of this size answers in: `output_size` = digits * base, base^digits tokens."""
     for digits in range(1, vocabulary.bit_length() + 1):
         base = round(vocabulary ** (1 / digits))
         if base**digits == vocabulary and base * digits == output_size:
@@ -80,7 +81,7 @@ class TokenInput(nn.Module):
         return f"vocabulary={self.vocabulary}, width={self.width}, digits={self.digits}"
 
 
-class TokenTask:
+class TokenTask(CheckedTask):
     """Loss and error of tasks that answer in tokens. The error is the share of scored steps answered wrongly."""
 
     name: str
@@ -97,10 +98,12 @@ class TokenTask:
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Nats per answer."""
+        self.check_outputs(outputs)
         logits, classes = self._answers(outputs, batch)
         return F.cross_entropy(logits.flatten(0, 1), classes.flatten()) * self.digits
 
     def errors(self, outputs: Tensor, batch: Batch) -> dict[str, float]:
+        self.check_outputs(outputs)
         logits, classes = self._answers(outputs.detach(), batch)
         right = (logits.argmax(-1) == classes).all(-1)
         return {"error_rate": 1 - float(right.float().mean())}
@@ -128,8 +131,7 @@ class TokenTask:
 
     @staticmethod
     def check_batch_size(batch_size: int) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
+        checks.positive_int("batch_size", batch_size)
 
     @staticmethod
     def draw_between(low: int, high: int, generator: torch.Generator) -> int:

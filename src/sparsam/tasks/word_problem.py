@@ -39,7 +39,7 @@ def multiplication_table(group: str) -> Tensor:
 
 
 class WordProblem(TokenTask):
-    """Words of ``min_length`` to ``max_length`` elements, or at level h of 1 to h; every prefix is scored."""
+    """Words of `min_length` to `max_length` elements, or at level h of 1 to h; every prefix is scored."""
 
     name = "word_problem"
 
@@ -56,7 +56,7 @@ class WordProblem(TokenTask):
         return self.sample_size(batch_size, generator, self.draw_between(low, high, generator))
 
     def sample_size(self, batch_size: int, generator: torch.Generator, size: int) -> Batch:
-        """A minibatch of words of ``size`` elements."""
+        """A minibatch of words of `size` elements."""
         self.check_batch_size(batch_size)
         if size < 1:
             raise ValueError(f"size: expected at least 1 element, got {size}")

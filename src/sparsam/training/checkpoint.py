@@ -1,8 +1,8 @@
 """Checkpoints that a crash, a kill or a full disk cannot take away.
 
-A checkpoint is a folder ``checkpoints/<step>`` with the weights (``model.safetensors``, which also carries
+A checkpoint is a folder `checkpoints/<step>` with the weights (`model.safetensors`, which also carries
 the run's config, so that the file alone can be evaluated), everything else that training needs
-(``trainer.pt``) and a manifest with the size and checksum of both. It is written under a temporary name,
+(`trainer.pt`) and a manifest with the size and checksum of both. It is written under a temporary name,
 flushed to disk and renamed, so the name exists only for complete checkpoints; the previous ones stay until
 the new one is in place. Loading takes the newest checkpoint whose manifest matches and says which ones it
 had to pass over. Nothing in a checkpoint is executed, and nothing is unpacked beyond its size on disk.
@@ -52,7 +52,7 @@ def save(
     config_json: str,
     keep: int = 2,
 ) -> Path:
-    """Write checkpoint ``step`` below ``folder`` and drop all but the newest ``keep``.
+    """Write checkpoint `step` below `folder` and drop all but the newest `keep`.
 
     Raises OSError when the disk does not take it; what was there before is then untouched.
     """
@@ -97,8 +97,7 @@ def whole_steps(folder: Path) -> list[int]:
 
 
 def load_newest(folder: Path) -> tuple[int, dict[str, Tensor], dict[str, Any]]:
-    """Step, weights and trainer state of the newest whole checkpoint; warns about broken ones it passes
-    over.
+    """Step, weights and trainer state of the newest whole checkpoint; warns about broken ones it passes over.
 
     Raises NoCheckpoint where there is none, CheckpointError where none is whole.
     """
@@ -120,7 +119,7 @@ def load_newest(folder: Path) -> tuple[int, dict[str, Tensor], dict[str, Any]]:
 
 
 def newest_weights(folder: Path, older: bool = False) -> Path:
-    """The weights file of the newest checkpoint; with ``older`` one before it will do when it is damaged."""
+    """The weights file of the newest checkpoint; with `older` one before it will do when it is damaged."""
     found = steps(folder)
     for step in reversed(found):
         path = folder / f"{step:010d}"
@@ -217,7 +216,7 @@ def _tensors(data: bytes) -> dict[str, Tensor]:
 
 
 def _trainer_state(data: bytes) -> dict[str, Any]:
-    """``trainer.pt`` without executing anything and without unpacking more than there is on disk."""
+    """`trainer.pt` without executing anything and without unpacking more than there is on disk."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):

@@ -1,7 +1,7 @@
 """Everything that decides a run, as typed dataclasses that go to JSON and back.
 
 A config read from JSON is checked: an unknown key, a missing one or a value of the wrong type raises a
-ValueError that names the key by its full path (``optimizer.learning_rate``).
+ValueError that names the key by its full path (`optimizer.learning_rate`).
 """
 
 from __future__ import annotations
@@ -17,24 +17,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sparsam.training.model_config import ModelConfig, model_names, without_first_format
+from sparsam import checks
+from sparsam.argument_types import check_fields
+from sparsam.training.model_config import ModelConfig, model_names, unknown_setting, without_first_format
 from sparsam.training.start import StartConfig
-from sparsam.training.suggest import suggest
 
 OPTIMIZERS = ("rmsprop", "adam")
+RATES_FALL_BY = ("steps", "seconds")
 WHEN_WORKERS_DIE = ("replace", "end")
 
 
 @dataclass
 class TaskConfig:
-    """A task by name, or a class of your own as ``module:Class``, with the arguments of its constructor.
+    """A task by name, or a class of your own as `module:Class`, with the arguments of its constructor.
 
-    ``training`` changes some of them for the minibatches that are trained on, not for those that are evaluated.
+    `training` changes some of them for the minibatches that are trained on, not for those that are evaluated.
     """
 
     name: str = "copy"
     settings: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_fields(self, "task.")
 
     def build(self, for_training: bool = False) -> Any:
         from sparsam import tasks
@@ -46,7 +51,7 @@ class TaskConfig:
 
 @dataclass
 class OptimizerConfig:
-    """RMSProp as in the paper, or Adam. The gradient's norm is clipped to ``clip`` (0: not clipped)."""
+    """RMSProp as in the paper, or Adam. The gradient's norm is clipped to `clip` (0: not clipped)."""
 
     name: str = "rmsprop"
     learning_rate: float = 1e-3
@@ -58,41 +63,67 @@ class OptimizerConfig:
     warmup: int = 0  # minibatches over which the learning rate rises from zero
     final_rate: float | None = None  # what the rate falls to by the last minibatch, by the same factor each time ...
     hold: int = 0  # ... after so many minibatches at the full rate
+    final_by: str = "steps"  # or by the share of the run's `seconds` that is over, for runs that time ends
+    hold_share: float = 0.0  # then: the share of them at the full rate
+    input_layer_from: float = 0.0  # share of the run after which a task's input layer learns as well
+    input_layer_rate: float = 1.0  # its steps, as a share of the others'
     full_rate_level: int | None = None  # above this level of the curriculum the rate falls with the root of the level
     patience: int = 0  # minibatches in a row without a finite gradient that are passed over before the run ends
 
     def __post_init__(self) -> None:
-        _one_of("optimizer.name", self.name, OPTIMIZERS)
+        check_fields(self, "optimizer.")
+        checks.one_of("optimizer.name", self.name, OPTIMIZERS)
         if self.learning_rate <= 0:
-            raise ValueError(f"optimizer.learning_rate must be positive, got {self.learning_rate}")
+            raise ValueError(f"optimizer.learning_rate: expected a positive number, got {self.learning_rate}")
         if self.final_rate is not None and self.final_rate <= 0:
-            raise ValueError(f"optimizer.final_rate must be positive, got {self.final_rate}")
+            raise ValueError(f"optimizer.final_rate: expected a positive number, got {self.final_rate}")
+        checks.number_in("optimizer.decay", self.decay, 0.0, 1.0)
+        checks.number_in("optimizer.momentum", self.momentum, 0.0, 1.0)
+        checks.number_in("optimizer.beta2", self.beta2, 0.0, 1.0)
+        if self.epsilon < 0:
+            raise ValueError(f"optimizer.epsilon: expected 0 or more, got {self.epsilon}")
+        if self.warmup < 0:
+            raise ValueError(f"optimizer.warmup: expected 0 or more, got {self.warmup}")
         if self.hold < 0:
-            raise ValueError(f"optimizer.hold must be zero or more, got {self.hold}")
+            raise ValueError(f"optimizer.hold: expected 0 or more, got {self.hold}")
+        checks.one_of("optimizer.final_by", self.final_by, RATES_FALL_BY)
+        if not 0 <= self.hold_share < 1:
+            raise ValueError(f"optimizer.hold_share: expected a share below 1, got {self.hold_share}")
+        if not 0 <= self.input_layer_from <= 1:
+            raise ValueError(f"optimizer.input_layer_from: expected a share from 0 to 1, got {self.input_layer_from}")
+        if not 0 < self.input_layer_rate <= 1:
+            raise ValueError(f"optimizer.input_layer_rate: expected a share up to 1, got {self.input_layer_rate}")
         if self.clip < 0:
-            raise ValueError(f"optimizer.clip must be zero (off) or positive, got {self.clip}")
+            raise ValueError(f"optimizer.clip: expected 0 (off) or more, got {self.clip}")
         if self.full_rate_level is not None and self.full_rate_level < 1:
-            raise ValueError(f"optimizer.full_rate_level must be at least 1, got {self.full_rate_level}")
+            raise ValueError(f"optimizer.full_rate_level: expected at least 1, got {self.full_rate_level}")
         if self.patience < 0:
-            raise ValueError(f"optimizer.patience must be zero or more, got {self.patience}")
+            raise ValueError(f"optimizer.patience: expected 0 or more, got {self.patience}")
 
 
 @dataclass
 class CurriculumConfig:
-    """The exponential curriculum: the level doubles when the mean loss of ``patience`` minibatches is low
-    enough.
+    """The exponential curriculum: the level doubles when the mean loss of `patience` minibatches is low enough.
+
+    With `over` it rises by the clock instead, evenly from `start` to `max_level`.
     """
 
     start: int = 2
     threshold: float = 0.05  # nats per bit
     patience: int = 100
     max_level: int | None = None
+    over: int | None = None  # minibatches from start to max_level, whatever the loss
 
     def __post_init__(self) -> None:
+        check_fields(self, "curriculum.")
+        if self.max_level is not None and self.max_level < 1:
+            raise ValueError(f"curriculum.max_level: expected at least 1, got {self.max_level}")
         if self.start < 1:
-            raise ValueError(f"curriculum.start must be at least 1, got {self.start}")
+            raise ValueError(f"curriculum.start: expected at least 1, got {self.start}")
         if self.patience < 1:
-            raise ValueError(f"curriculum.patience must be at least 1, got {self.patience}")
+            raise ValueError(f"curriculum.patience: expected at least 1, got {self.patience}")
+        if self.over is not None and (self.over < 1 or self.max_level is None):
+            raise ValueError(f"curriculum.over: expected at least 1 and a curriculum.max_level, got {self.over}")
 
 
 @dataclass
@@ -123,14 +154,17 @@ class RunConfig:
     checkpoint_every: int = 1_000
     checkpoint_seconds: float = 300.0  # and at least this often
     tensorboard: bool = True
-    loggers: list[str] = field(default_factory=list)  # more places for the log, each a ``module:Class``
+    loggers: list[str] = field(default_factory=list)  # more places for the log, each a `module:Class`
 
     def __post_init__(self) -> None:
+        check_fields(self)
+        if not isinstance(self.model, ModelConfig):
+            raise TypeError(f"model: expected a ModelConfig, got {type(self.model).__name__} {self.model!r}")
         if not re.fullmatch(r"[^/\\\0]+", self.name) or self.name in (".", ".."):
             raise ValueError(f"name: expected the name of a folder, without a path, got {self.name!r}")
-        _one_of("when_workers_die", self.when_workers_die, WHEN_WORKERS_DIE)
+        checks.one_of("when_workers_die", self.when_workers_die, WHEN_WORKERS_DIE)
         if not self.wait_seconds > 0:
-            raise ValueError(f"wait_seconds must be positive, got {self.wait_seconds}")
+            raise ValueError(f"wait_seconds: expected a positive number, got {self.wait_seconds}")
         for key in (
             "batch_size",
             "steps",
@@ -141,9 +175,24 @@ class RunConfig:
             "checkpoint_every",
         ):
             if getattr(self, key) < 1:
-                raise ValueError(f"{key} must be at least 1, got {getattr(self, key)}")
+                raise ValueError(f"{key}: expected at least 1, got {getattr(self, key)}")
+        if self.seconds is not None and self.seconds < 0:
+            raise ValueError(f"seconds: expected 0 or more, got {self.seconds}")
+        if self.checkpoint_seconds < 0:
+            raise ValueError(f"checkpoint_seconds: expected 0 or more, got {self.checkpoint_seconds}")
+        if self.threads is not None and self.threads < 1:
+            raise ValueError(f"threads: expected at least 1, got {self.threads}")
+        by_time = self.optimizer.final_rate is not None and self.optimizer.final_by == "seconds"
+        if by_time and self.seconds is None:
+            raise ValueError("optimizer.final_by: expected 'steps' for a run without seconds, got 'seconds'")
+        late = self.optimizer.input_layer_from > 0 or self.optimizer.input_layer_rate < 1
+        if self.workers and (by_time or late):
+            raise ValueError(
+                "workers: expected 0 with optimizer.final_by 'seconds', input_layer_from or input_layer_rate, "
+                f"got {self.workers}"
+            )
         if self.workers < 0:
-            raise ValueError(f"workers must be 0 (train in this process) or more, got {self.workers}")
+            raise ValueError(f"workers: expected 0 (train in this process) or more, got {self.workers}")
 
     def to_dict(self) -> dict[str, Any]:
         plain = {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}
@@ -175,7 +224,7 @@ class RunConfig:
             raise ValueError(f"{path}: {error}") from error
 
     def with_settings(self, settings: Iterable[str]) -> RunConfig:
-        """A copy with ``path=value`` settings applied: ``["model.k=8", "task.settings.bits=4"]``.
+        """A copy with `path=value` settings applied: `["model.k=8", "task.settings.bits=4"]`.
 
         Values are read as JSON where they can be, as plain text otherwise.
         """
@@ -183,7 +232,7 @@ class RunConfig:
         for setting in settings:
             path, equals, text = setting.partition("=")
             if not equals:
-                raise ValueError(f"a setting is written path=value, got {setting!r}")
+                raise ValueError(f"settings: expected path=value, got {setting!r}")
             try:
                 value = json.loads(text)
             except json.JSONDecodeError:
@@ -197,7 +246,7 @@ class RunConfig:
                 if node.get(parent) is None and parent in _OPTIONAL:
                     node[parent] = dataclasses.asdict(_OPTIONAL[parent]())
                 if not isinstance(node.get(parent), dict):
-                    raise ValueError(f"unknown setting {path!r}{suggest('.'.join(path.split('.')[: depth + 1]), node)}")
+                    raise ValueError(unknown_setting(path, path.split(".")[depth], node))
                 node = node[parent]
             node[last] = value
         return RunConfig.from_dict(values)
@@ -211,12 +260,12 @@ Config = TypeVar("Config")
 def from_dict(kind: type[Config], values: Any, path: str = "") -> Config:
     """Build a config dataclass from plain values, checking keys and types on the way."""
     if not isinstance(values, dict):
-        raise ValueError(f"{path or 'config'} must be an object, got {values!r}")
+        raise ValueError(f"{path or 'config'}: expected an object, got {values!r}")
     hints = typing.get_type_hints(kind)
     names = {entry.name for entry in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for key in values:
         if key not in names:
-            raise ValueError(f"unknown setting {_join(path, key)!r}{suggest(key, names)}")
+            raise ValueError(unknown_setting(_join(path, key), key, names))
     return kind(**{key: _convert(hints[key], value, _join(path, key)) for key, value in values.items()})
 
 
@@ -234,7 +283,7 @@ def _convert(kind: Any, value: Any, path: str) -> Any:
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
-        raise ValueError(f"{path} must be {wanted.__name__}, got {value!r}")
+        raise ValueError(f"{path}: expected {wanted.__name__}, got {value!r}")
     if wanted is list:
         return [_convert(typing.get_args(kind)[0], entry, f"{path}[{place}]") for place, entry in enumerate(value)]
     return value
@@ -249,8 +298,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, ModelConfig):
         return copy.deepcopy(value.to_dict())
     return dataclasses.asdict(value) if dataclasses.is_dataclass(value) else copy.deepcopy(value)  # type: ignore[arg-type]
-
-
-def _one_of(path: str, value: str, choices: Iterable[str]) -> None:
-    if value not in choices:
-        raise ValueError(f"{path}: unknown {value!r}{suggest(str(value), choices)}")

@@ -1,8 +1,10 @@
 """The exponential curriculum of the SAM paper, section 4.3.
 
-Every minibatch draws its size from U(1, h). When the mean training loss over ``patience`` consecutive
+Every minibatch draws its size from U(1, h). When the mean training loss over `patience` consecutive
 minibatches at one level is below a threshold, h doubles and the count starts again. Doubling keeps the
 total work of reaching level h at O(h), where adding a constant would make it O(h^2).
+
+A curriculum with `over` is not the paper's: its level depends on the number of the minibatch alone.
 """
 
 from __future__ import annotations
@@ -21,6 +23,17 @@ class Curriculum:
         self.level = config.start
         self._losses: deque[float] = deque(maxlen=config.patience)
         self._sum = 0.0
+
+    @property
+    def timed(self) -> bool:
+        """Whether the level rises with the minibatches and not with what was learnt."""
+        return self.config.over is not None
+
+    def rise(self, step: int) -> None:
+        """The level of minibatch `step` (from 0) in a timed curriculum."""
+        start, top, over = self.config.start, self.config.max_level, self.config.over
+        if over is not None and top is not None:
+            self.level = start + (top - start) * min(step, over) // over
 
     def update(self, loss: float) -> bool:
         """Take in one minibatch's loss; true when the level has just risen."""

@@ -1,8 +1,7 @@
-"""Data-parallel training under ``torchrun``: every process draws its own minibatch, all take the same step.
+"""Data-parallel training under `torchrun`: every process draws its own minibatch, all take the same step.
 
-The gradient, the loss and the reasons to stop travel in one vector, averaged over the processes, so all of
-them have the same weights, the same curriculum and the same end. Process 0 writes the folder. gloo on CPUs,
-nccl on GPUs.
+The gradient, the loss and the reasons to stop travel in one vector, averaged over the processes, so all of them have
+the same weights, the same curriculum and the same end. Process 0 writes the folder. gloo on CPUs, nccl on GPUs.
 
     torchrun --nproc-per-node 2 -m sparsam.cli train recall --model sam
 """
@@ -26,7 +25,7 @@ class LostProcess(RuntimeError):
 
 @dataclass
 class Processes:
-    """This process among ``size``; a process on its own is rank 0 of 1."""
+    """This process among `size`; a process on its own is rank 0 of 1."""
 
     rank: int = 0
     size: int = 1
@@ -34,7 +33,7 @@ class Processes:
 
     @classmethod
     def from_environment(cls, device: str, wait_seconds: float = 600.0) -> Processes:
-        """Join the processes that torchrun started, if it did; none waits longer for another than ``wait_seconds``."""
+        """Join the processes that torchrun started, if it did; none waits longer for another than `wait_seconds`."""
         if int(os.environ.get("WORLD_SIZE", "1")) <= 1:
             return cls()
         on_gpu = torch.device(device).type == "cuda"

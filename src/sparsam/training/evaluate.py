@@ -33,14 +33,14 @@ def evaluate(
     split: str = "validation",
     device: str | torch.device = "cpu",
 ) -> dict[str, float]:
-    """Mean of the task's errors over ``batches`` minibatches, headline first, with the mean loss as ``loss``.
+    """Mean of the task's errors over `batches` minibatches, headline first, with the mean loss as `loss`.
 
-    ``level`` draws sizes from U(1, level), ``size`` asks for exactly that size. A task over a fixed data set is
-    evaluated on ``split``, on all of it when ``batches`` is None; one with a ``table()`` counts its answers there,
+    `level` draws sizes from U(1, level), `size` asks for exactly that size. A task over a fixed data set is
+    evaluated on `split`, on all of it when `batches` is None; one with a `table()` counts its answers there,
     since means of minibatches would give one with few questions the weight of one with many.
     """
     if size is not None and not hasattr(task, "sample_size"):
-        raise ValueError(f"size must be None for task {task.name!r}, which has no sizes, got {size}")
+        raise ValueError(f"size: expected None for task {task.name!r}, which has no sizes, got {size}")
     for name, count in (("size", size), ("batches", batches), ("batch_size", batch_size), ("level", level)):
         if count is not None and count < 1:
             raise ValueError(f"{name}: expected at least 1, got {count}")

@@ -20,7 +20,7 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Replace ``path`` in one move."""
+    """Replace `path` in one move."""
     temporary = path.with_name(f".{path.name}-{os.getpid()}")
     try:
         write_synced(temporary, data)
@@ -44,7 +44,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """What a killed process was still writing or deleting in ``folder``; for a holder of the run's lock only."""
+    """What a killed process was still writing or deleting in `folder`; for a holder of the run's lock only."""
     if not folder.is_dir():
         return
     for entry in list(folder.iterdir()):

@@ -2,7 +2,7 @@
 
 One vector makes the optimiser a handful of large operations instead of a handful per parameter, a gradient
 exchange between processes one message, and parameters shared between processes one buffer. The model keeps
-working as before: its parameters (and their ``.grad``) become views of the vectors.
+working as before: its parameters (and their `.grad`) become views of the vectors.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ _ALIGN = 16  # floats; every parameter starts on a cache line, as a tensor of it
 
 
 class FlatParameters:
-    """``parameters`` is a leaf vector whose ``.grad`` is ``gradients``; ``extra`` are spare slots behind
-    the gradients
-    for numbers that travel with them."""
+    """`parameters` is a leaf vector whose `.grad` is `gradients`; `extra` are spare slots behind the gradients for
+    numbers that travel with them."""
 
     def __init__(self, model: nn.Module, vector: Tensor | None = None, extra: int = 3) -> None:
         tensors = [p for p in model.parameters() if p.requires_grad]
         if not tensors:
             raise ValueError("model has no parameters to train")
         if len({(p.dtype, p.device) for p in tensors}) > 1:
-            raise ValueError("model must have all its parameters in one dtype and on one device")
+            raise ValueError("model: expected all parameters in one dtype and on one device, got several")
         sizes = [-(-p.numel() // _ALIGN) * _ALIGN for p in tensors]
         total = sum(sizes)
         first = tensors[0]
@@ -31,7 +30,7 @@ class FlatParameters:
         if vector is None:
             vector = torch.zeros(total, dtype=first.dtype, device=first.device)
         elif vector.shape != (total,):
-            raise ValueError(f"vector must have shape ({total},), got {tuple(vector.shape)}")
+            raise ValueError(f"vector: expected shape ({total},), got {tuple(vector.shape)}")
         self.exchange = torch.zeros(total + extra, dtype=first.dtype, device=first.device)
         self.gradients = self.exchange[:total]
         self.extra = self.exchange[total:]
@@ -51,21 +50,21 @@ class FlatParameters:
                 offset += size
 
     def zero(self) -> None:
-        """Gradients to zero, in place; views that were dropped (``zero_grad``) are put back."""
+        """Gradients to zero, in place; views that were dropped (`zero_grad`) are put back."""
         self.exchange.zero_()
         for parameter, view in self._views:
             if parameter.grad is not view:
                 parameter.grad = view
 
     def clip(self, limit: float) -> float:
-        """Scale the gradient to at most ``limit`` in norm (0: leave it); its norm before that."""
+        """Scale the gradient to at most `limit` in norm (0: leave it); its norm before that."""
         norm = float(torch.linalg.vector_norm(self.gradients))
         if limit and norm > limit:
             self.gradients.mul_(limit / norm)
         return norm
 
     def clip_there(self, limit: float) -> Tensor:
-        """``clip`` without a number that travels to the host."""
+        """`clip` without a number that travels to the host."""
         norm = torch.linalg.vector_norm(self.gradients)
         if limit:
             self.gradients.mul_((limit / norm).clamp(max=1.0))

@@ -2,7 +2,7 @@
 
 config.json      the complete config, seed included
 origin.json      versions, command, start time, data; and those of a resumption in which they had changed
-log.jsonl        one event per line: train, level, eval, end
+log.jsonl        one event per line: train, level, eval, memory, end
 checkpoints/     see checkpoint.py
 result.json      how the run ended, with its last evaluation
 tensorboard/     the same numbers for TensorBoard
@@ -45,7 +45,7 @@ class RunFolder:
         return self.config_file.exists()
 
     def make(self) -> None:
-        """Make the folder itself, and remember what of its path was not there, for ``discard``."""
+        """Make the folder itself, and remember what of its path was not there, for `discard`."""
         missing = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         self.path.mkdir(parents=True, exist_ok=True)
         self._made = missing
@@ -73,7 +73,7 @@ class RunFolder:
                 (self.path / name).unlink(missing_ok=True)
 
     def discard(self, files: bool) -> None:
-        """Leave things as they were before ``make``, with ``files`` those of the run as well."""
+        """Leave things as they were before `make`, with `files` those of the run as well."""
         try:
             if files:
                 self.clear()

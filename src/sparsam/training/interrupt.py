@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Interrupt:
-    """A context in which SIGINT and SIGTERM set ``signal`` instead of raising."""
+    """A context in which SIGINT and SIGTERM set `signal` instead of raising."""
 
     def __init__(self) -> None:
         self.signal: int | None = None

@@ -11,6 +11,7 @@ from sparsam.training.checkpoint import load_weights
 from sparsam.training.config import RunConfig
 from sparsam.training.evaluate import forward
 from sparsam.training.flat import FlatParameters
+from sparsam.training.input_layer import build_model, inner_model, late_part, set_learning, with_own_rest
 from sparsam.training.optimizer import RMSProp, build_optimizer, learning_rate
 from sparsam.training.own import check_answers
 from sparsam.training.prefetch import Prefetch
@@ -25,33 +26,39 @@ class NonFiniteLoss(RuntimeError):
 
 
 class Learner:
-    """``gradient(step, level)`` then ``apply(step)``; the two are apart so that processes can exchange in
-    between.
-    """
+    """`gradient(step, level)` then `apply(step)`; the two are apart so that processes can exchange in between."""
 
     def __init__(
         self, config: RunConfig, rank: int = 0, shared: Tensor | None = None, weights: str | None = None
     ) -> None:
-        """:param shared: the vector that holds the parameters of several learners.
-        :param weights: what the first weights are taken from: a weights file or a run's folder.
+        """
+        Args:
+            shared: the vector that holds the parameters of several learners.
+            weights: what the first weights are taken from: a weights file or a run's folder.
         """
         require_device(config.device)
         self.config = config
         self.task = config.task.build(for_training=True)
         torch.manual_seed(mix(config.seed))
-        self.model = config.model.build(self.task.input_size, self.task.output_size).to(config.device)
+        self.model = build_model(config.model, self.task).to(config.device)
         if config.start is not None:
-            config.start.apply(self.model)
+            config.start.apply(inner_model(self.model))
         if weights is not None:
             file = find_weights(weights)
-            load_into(self.model, load_weights(file)[0], file)
+            load_into(self.model, with_own_rest(self.model, load_weights(file)[0]), file)
         self.flat = FlatParameters(self.model, shared)
         self.optimizer = build_optimizer(config.optimizer, self.flat.parameters)
         self.seeds = MinibatchSeeds(config.seed, rank)
         self.errors: dict[str, float] = {}  # of the last minibatch they were counted for
+        self.share = 0.0  # of the run that is over, for what happens at some point of it
         self.time_steps = 0  # sequences times their length, so far
         self.passed_over = 0  # minibatches in a row whose gradient was not finite
         schedule = config.optimizer
+        part = late_part(self.model)
+        self._slow = [] if part is None or schedule.input_layer_rate == 1 else list(part.parameters())
+        self._late = part if schedule.input_layer_from else None
+        if self._late is not None:
+            set_learning(self._late, False)
         self._rate_varies = schedule.warmup > 0 or (schedule.final_rate, schedule.full_rate_level) != (None, None)
         self.on_gpu = torch.device(config.device).type == "cuda"
         self.deferred = False  # whether loss and norm stay on the device, for a `Readback`
@@ -67,12 +74,14 @@ class Learner:
         check_answers(self.config.task.name, outputs, loss, errors)
 
     def gradient(self, step: int, level: int | None) -> float | Tensor:
-        """Leave the gradient of minibatch ``step`` in ``flat.gradients`` and return its loss, a tensor if
-        ``deferred``."""
+        """Leave the gradient of minibatch `step` in `flat.gradients` and return its loss, a tensor if `deferred`."""
         if self._ahead is None:
             batch = self.task.sample(self.config.batch_size, self.seeds.at(step), level)
         else:
             batch = self._ahead.take(step, level)
+        if self._late is not None and self.share >= self.config.optimizer.input_layer_from:
+            set_learning(self._late, True)
+            self._late = None
         self.time_steps += batch.inputs.shape[0] * batch.inputs.shape[1]
         outputs = forward(self.model, batch)
         loss = self.task.loss(outputs, batch)
@@ -83,14 +92,24 @@ class Learner:
         return loss.detach() if self.deferred else float(loss.detach())
 
     def apply(self, step: int, loss: float | Tensor, level: int | None = None) -> float | Tensor:
+        """One step of all parameters (see `_apply`); those of a slow input layer go a share of their way."""
+        before = [parameter.detach().clone() for parameter in self._slow if parameter.requires_grad]
+        norm = self._apply(step, loss, level)
+        if before:
+            with torch.no_grad():
+                rate = self.config.optimizer.input_layer_rate
+                torch._foreach_lerp_([parameter.detach() for parameter in self._slow], before, 1 - rate)
+        return norm
+
+    def _apply(self, step: int, loss: float | Tensor, level: int | None) -> float | Tensor:
         """Clip the gradient, step, and return the gradient's norm before clipping.
 
-        A gradient that is not finite changes nothing, see :meth:`judge`. If ``deferred`` the caller asks ``judge`` when
+        A gradient that is not finite changes nothing, see `judge`. If `deferred` the caller asks `judge` when
         the numbers have arrived.
         """
         settings = self.config.optimizer
         if self._rate_varies:
-            rate = learning_rate(settings, step, self.config.steps, level)
+            rate = learning_rate(settings, step, self.config.steps, level, self.share)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
         norm: float | Tensor | None = None
@@ -111,8 +130,8 @@ class Learner:
         return norm
 
     def judge(self, step: int, loss: float, norm: float) -> bool:
-        """Whether minibatch ``step`` can be used: one whose gradient is not finite is passed over, and one more than
-        ``optimizer.patience`` of them in a row end the run. A single minibatch may overflow on its way back through
+        """Whether minibatch `step` can be used: one whose gradient is not finite is passed over, and one more than
+        `optimizer.patience` of them in a row end the run. A single minibatch may overflow on its way back through
         thousands of steps; weights that are beyond repair do so every time.
         """
         if math.isfinite(loss) and math.isfinite(norm):

@@ -23,7 +23,7 @@ class Locked(RuntimeError):
 
 
 class RunLock:
-    """``acquire`` and ``release``, or a with-statement. The folder must exist."""
+    """`acquire` and `release`, or a with-statement. The folder must exist."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
@@ -57,7 +57,7 @@ class RunLock:
             pass  # a full disk: the lock holds all the same, only its holder cannot be named
 
     def release(self, remove: bool = False) -> None:
-        """With ``remove`` the file goes as well, for a folder that is to be left as it was."""
+        """With `remove` the file goes as well, for a folder that is to be left as it was."""
         if self._descriptor is None:
             return
         if remove:

@@ -1,14 +1,14 @@
-"""Where else the numbers of a run go: three methods, behind which TensorBoard is one, and W&B or MLflow can be another.
+"""Where the numbers of a run go besides its log: TensorBoard, and any class with three methods.
 
-class Wandb:
-    def start(self, config, folder, step):
-        self.run = wandb.init(config=config, dir=folder)
-    def log(self, kind, step, values):
-        self.run.log({f"{kind}/{key}": value for key, value in values.items()}, step=step)
-    def close(self):
-        self.run.finish()
+For Weights & Biases, say, this class in my_module.py is used by `sparsam train copy --logger my_module:Wandb`:
 
-sparsam train copy --logger my_module:Wandb
+    class Wandb:
+        def start(self, config, folder, step):
+            self.run = wandb.init(config=config, dir=folder)
+        def log(self, kind, step, values):
+            self.run.log({f"{kind}/{key}": value for key, value in values.items()}, step=step)
+        def close(self):
+            self.run.finish()
 """
 
 from __future__ import annotations
@@ -25,18 +25,20 @@ class Logger(Protocol):
     """What the trainer asks of a logger. One that raises is left out from then on; the run goes on."""
 
     def start(self, config: dict[str, Any], folder: Path, step: int) -> None:
-        """Called once, before the first minibatch after ``step``, which is above 0 when a run goes on."""
+        """Called once, before the first minibatch after `step`, which is above 0 when a run goes on."""
         ...
 
     def log(self, kind: str, step: int, values: dict[str, float]) -> None:
-        """Numbers of minibatch ``step``: kind "train" has loss, errors, gradient_norm; others are eval, level, end."""
+        """Numbers of minibatch `step`. Kind "train" has loss, errors and gradient_norm; others are "eval", "memory",
+        "level" and "end"."""
         ...
 
     def close(self) -> None: ...
 
 
 class TensorBoard:
-    """Scalars ``train/loss``, ``train/gradient_norm``, the task's errors and the same of evaluations."""
+    """Scalars `train/loss`, `train/gradient_norm`, the task's errors, the same of evaluations, and what was read and
+    written then (`memory/rows_read` and so on, see `memory_use`)."""
 
     def __init__(self) -> None:
         self._writer: Any = None
@@ -59,7 +61,7 @@ class TensorBoard:
 
 
 def build_loggers(names: Iterable[str]) -> list[Logger]:
-    """The loggers that a config names as ``module:Class``."""
+    """The loggers that a config names as `module:Class`."""
     made = []
     for name in names:
         logger = load_class(name, "logger")()

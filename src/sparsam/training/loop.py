@@ -1,8 +1,8 @@
 """The training loop, in one process or (under torchrun) in several that take every step together.
 
-``train(config, folder)`` starts a run, ``train(config, folder, resume=True)`` goes on with one. What
+`train(config, folder)` starts a run, `train(config, folder, resume=True)` goes on with one. What
 happens around a minibatch (curriculum, log, evaluation, checkpoint, display, reasons to stop) is in
-:class:`Run`, which the asynchronous workers use as well.
+`Run`, which the asynchronous workers use as well.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from sparsam.training.interrupt import Interrupt
 from sparsam.training.learner import Learner, require_device
 from sparsam.training.log import RunLog
 from sparsam.training.loggers import Logger, TensorBoard, build_loggers
+from sparsam.training.memory_use import SEQUENCES, memory_use
 from sparsam.training.opening import Opening
 from sparsam.training.readback import Numbers, Readback
 from sparsam.training.seeds import MinibatchSeeds
@@ -35,7 +36,7 @@ from sparsam.training.seeds import MinibatchSeeds
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: ``reason`` is 'steps', 'seconds', 'solved' or 'interrupted'."""
+    """How a run ended: `reason` is 'steps', 'seconds', 'solved' or 'interrupted'."""
 
     reason: str
     step: int
@@ -46,7 +47,7 @@ class Outcome:
 
 
 class Run:
-    """One run's book-keeping. ``record`` is called once per minibatch and says why to stop, or None."""
+    """One run's book-keeping. `record` is called once per minibatch and says why to stop, or None."""
 
     def __init__(
         self,
@@ -87,6 +88,12 @@ class Run:
         return self._seconds_before + time.perf_counter() - self._started
 
     @property
+    def share(self) -> float:
+        """How much of the run is over, by its minibatches or its time, whichever ends it first."""
+        by_time = 0.0 if self.config.seconds is None else self.seconds / self.config.seconds
+        return min(max(self.step / self.config.steps, by_time), 1.0)
+
+    @property
     def late(self) -> bool:
         """Whether the time that the run was given is over, by this process's clock."""
         return self.config.seconds is not None and self.seconds >= self.config.seconds
@@ -102,10 +109,12 @@ class Run:
             self._log = RunLog(self.folder.log_file, loggers, self.step, self.config.to_dict())
 
     def record(self, loss: float | Tensor, norm: float | Tensor, late: bool | None = None) -> str | None:
-        """Take in one minibatch. ``late`` is what the processes agree on; alone, this one's clock decides."""
+        """Take in one minibatch. `late` is what the processes agree on; alone, this one's clock decides."""
         config = self.config
         self.step += 1
         step = self.step
+        if self.curriculum:
+            self.curriculum.rise(step)
         if isinstance(loss, Tensor) and isinstance(norm, Tensor):
             self._readback.send(step, loss, norm)
             self._catch_up(all_of_them=False)
@@ -144,7 +153,7 @@ class Run:
             self.write("passed_over", loss=str(loss), gradient_norm=str(norm), level=self.level)
             self.display.note(f"minibatch {step:,}: passed over (loss {loss:.4g}, gradient norm {norm:.4g})")
         self._last_loss, self._last_norm = loss, norm
-        if finite and self.curriculum and self.curriculum.update(loss):
+        if finite and self.curriculum and not self.curriculum.timed and self.curriculum.update(loss):
             self.write(
                 "level",
                 level=self.curriculum.level,
@@ -194,6 +203,10 @@ class Run:
                 seconds=round(self.seconds, 3),
                 sequences=self.step * self._step_sequences,
             )
+            few = self.task.sample(SEQUENCES, MinibatchSeeds(config.seed).at(0, MinibatchSeeds.EVALUATE), self.level)
+            use = memory_use(self.learner.model, few.to(config.device))
+            if use:
+                self.write("memory", **use)
         self.evaluation = self._share(self.evaluation)
         headline = next(iter(self.evaluation.values()))
         at_top = self.curriculum is None or self.level == self.curriculum.config.max_level
@@ -230,7 +243,7 @@ class Run:
     def save(self, last: bool = False) -> None:
         """Write a checkpoint; a disk that refuses it costs a warning, the previous one stays.
 
-        The ``last`` one of a run must be written: where it cannot be, NotSaved says what is on disk.
+        The `last` one of a run must be written: where it cannot be, NotSaved says what is on disk.
         """
         self._last_save = time.perf_counter()
         self._catch_up()
@@ -278,6 +291,7 @@ class Run:
         self.learner.time_steps = state["time_steps"]
         if self.curriculum and state["curriculum"]:
             self.curriculum.load_state_dict(state["curriculum"])
+            self.curriculum.rise(self.step)
         self._loss_sum, self._loss_count = state["window"]
         self._seconds_before = state["seconds"]
         self.evaluation = state["evaluation"]
@@ -317,24 +331,26 @@ def train(
     force: bool = False,
     accept: Iterable[str] = (),
 ) -> Outcome:
-    """Train as ``config`` says and keep everything in ``folder``.
+    """Train as `config` says and keep everything in `folder`.
 
-    With ``resume`` an existing run goes on from its newest whole checkpoint and, in one process or under
-    torchrun, ends on the same bits as a run that was never interrupted. ``force`` replaces an existing run.
-    ``accept`` names what may differ from the run's beginning or be lost: see ``resume.ACCEPTABLE``.
+    With `resume` an existing run goes on from its newest whole checkpoint and, in one process or under
+    torchrun, ends on the same bits as a run that was never interrupted. `force` replaces an existing run.
+    `accept` names what may differ from the run's beginning or be lost: see `resume.ACCEPTABLE`.
 
     Raises NonFiniteLoss when the loss is not a number, NotSaved when the last weights could not be written. A run
     that cannot start leaves nothing behind, one that cannot go on stays as it was.
     """
     require_device(config.device)
     if config.workers and torch.device(config.device).type != "cpu":
-        raise ValueError(f"workers share parameters in CPU memory; device must be 'cpu', got {config.device!r}")
+        raise ValueError(
+            f"device: expected 'cpu' with workers, which share parameters in its memory, got {config.device!r}"
+        )
     if config.threads:
         torch.set_num_threads(config.threads)
     processes = Processes.from_environment(config.device, config.wait_seconds)
     try:
         if config.workers and processes.size > 1:
-            raise ValueError("workers must be 0 under torchrun: choose one of the two kinds of parallel training")
+            raise ValueError("workers: expected 0 under torchrun, which is the other kind of parallel training")
         opening = Opening(config, RunFolder(folder), processes, resume, force, accept)
         opening.open()
         return _carry_out(opening, processes, display, quiet)
@@ -367,11 +383,13 @@ def _carry_out(opening: Opening, processes: Processes, display: progress.Progres
 
 
 def _train_here(run: Run, learner: Learner, processes: Processes) -> Outcome:
-    # A curriculum chooses the next minibatch by the loss of this one, and processes exchange it.
-    learner.deferred = processes.size == 1 and run.curriculum is None and learner.on_gpu
+    # A curriculum that is not timed chooses the next minibatch by the loss of this one, and processes exchange it.
+    free = run.curriculum is None or run.curriculum.timed
+    learner.deferred = processes.size == 1 and free and learner.on_gpu
     reason = "steps" if run.step >= run.config.steps else None
     with Interrupt() as interrupt:
         while reason is None:
+            learner.share = run.share
             loss = learner.gradient(run.step, run.level)
             stop, late = interrupt.signal is not None, run.late
             if processes.size > 1 and not isinstance(loss, Tensor):

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from sparsam.training.suggest import suggest
+from sparsam import checks
 
 DEFAULTS = {"memory_size": 1024}  # where a run begins with something else than the constructor does
 _NOT_SET_HERE = ("input_size", "output_size", "batch_first", "device", "dtype")  # the task and the run decide them
@@ -33,16 +33,16 @@ class Setting:
     default: Any
 
     def check(self, value: Any, path: str) -> Any:
-        """``value`` as the constructor takes it.
+        """`value` as the constructor takes it.
 
-        Raises ValueError naming ``path`` when it is of another type.
+        Raises ValueError naming `path` when it is of another type.
         """
         if not self.kinds or (value is None and self.default is None):
             return value
         if float in self.kinds and isinstance(value, int) and not isinstance(value, bool):
             return value if int in self.kinds else float(value)
         if not isinstance(value, self.kinds) or (isinstance(value, bool) and bool not in self.kinds):
-            raise ValueError(f"{path} must be {' or '.join(kind.__name__ for kind in self.kinds)}, got {value!r}")
+            raise ValueError(f"{path}: expected {' or '.join(kind.__name__ for kind in self.kinds)}, got {value!r}")
         return value
 
 
@@ -64,7 +64,7 @@ def model_class(name: str) -> Any:
 
 
 def settings_of(name: str) -> dict[str, Setting]:
-    """What can be set of model ``name``, in the order of its constructor."""
+    """What can be set of model `name`, in the order of its constructor."""
     return _settings(model_class(name))
 
 
@@ -111,12 +111,12 @@ def _is_union(annotation: Any) -> bool:
 class ModelConfig:
     """One of the models in the registry; the settings of its constructor are attributes.
 
-    ``ModelConfig("sam", k=8).k`` is 8, ``.memory_size`` what a run begins with. A setting that only other models have
+    `ModelConfig("sam", k=8).k` is 8, `.memory_size` what a run begins with. A setting that only other models have
     reads as None.
 
     Args:
         name: of the model.
-        index_settings: of its index, e.g. ``{"checks": 256}`` for "kdtree".
+        index_settings: of its index, e.g. `{"checks": 256}` for "kdtree".
         extra: further settings, as earlier configs have them.
         settings: of the model's constructor, by name.
     """
@@ -129,10 +129,7 @@ class ModelConfig:
         extra: dict[str, Any] | None = None,
         **settings: Any,
     ) -> None:
-        names = model_names()
-        if name not in names:
-            raise ValueError(f"model.name: unknown {name!r}{suggest(str(name), names)}")
-        self.name = name
+        self.name = checks.one_of("model.name", name, model_names())
         known = settings_of(name)
         self.index_settings = dict(index_settings or {})
         for key, setting in known.items():
@@ -152,7 +149,7 @@ class ModelConfig:
             if key not in known:
                 if key in all_settings():
                     raise ValueError(_not_there(key, self.name))
-                raise ValueError(f"unknown setting 'model.{key}'{suggest(key, [*known, 'name', 'index_settings'])}")
+                raise ValueError(unknown_setting(f"model.{key}", key, [*known, "name", "index_settings"]))
             value = known[key].check(value, f"model.{key}")
         super().__setattr__(key, value)
 
@@ -180,12 +177,12 @@ class ModelConfig:
     @classmethod
     def from_dict(cls, values: Any, path: str = "model") -> ModelConfig:
         if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
-            raise ValueError(f"{path} must be an object, got {values!r}")
+            raise ValueError(f"{path}: expected an object, got {values!r}")
         for key in ("index_settings", "extra"):
             if not isinstance(values.get(key, {}), dict):
-                raise ValueError(f"{path}.{key} must be an object, got {values[key]!r}")
+                raise ValueError(f"{path}.{key}: expected an object, got {values[key]!r}")
         if not isinstance(values.get("name", ""), str):
-            raise ValueError(f"{path}.name must be str, got {values['name']!r}")
+            raise ValueError(f"{path}.name: expected str, got {values['name']!r}")
         return cls(**values)
 
     def renamed(self, name: str) -> dict[str, Any]:
@@ -203,15 +200,21 @@ class ModelConfig:
     def _index(self) -> Any:
         from sparsam import indexes
 
-        if self.index not in indexes.NAMES:
-            raise ValueError(f"model.index: unknown {self.index!r}{suggest(str(self.index), indexes.NAMES)}")
+        kind = indexes.NAMES[checks.one_of("model.index", self.index, indexes.NAMES)]
         try:
-            return indexes.NAMES[self.index](**self.index_settings)
+            return kind(**self.index_settings)
         except TypeError as error:
             raise ValueError(f"model.index_settings: {error}") from error
 
     def build(self, input_size: int, output_size: int) -> torch.nn.Module:
         return model_class(self.name)(input_size=input_size, output_size=output_size, **self.arguments())
+
+
+def unknown_setting(path: str, key: str, known: Iterable[str]) -> str:
+    """What to say of the setting `path`, whose part `key` is none of the `known` ones."""
+    names = sorted(known)
+    hint = checks.did_you_mean(key, names) or f" (known: {', '.join(names)})"
+    return f"setting: expected one that there is, got {path!r}{hint}"
 
 
 def _not_there(key: str, model: str) -> str:
@@ -221,7 +224,7 @@ def _not_there(key: str, model: str) -> str:
 def without_first_format(values: dict[str, Any]) -> dict[str, Any]:
     """Drop what the first format of configs wrote and did not mean.
 
-    It wrote the same settings for every model and passed on those that the model has; ``engine`` went to the models
+    It wrote the same settings for every model and passed on those that the model has; `engine` went to the models
     that read k words only. A config with all of these settings is of that format.
     """
     name = values.get("name", "sam")

@@ -120,7 +120,7 @@ class Opening:
         folder.write_config(self.config)
 
     def close(self, discard: bool = False) -> None:
-        """Give the lock back; with ``discard`` take away what this opening has made, as if it had never been."""
+        """Give the lock back; with `discard` take away what this opening has made, as if it had never been."""
         if discard and self._writes and not self._resume:
             self.folder.discard(files=self._wrote)
         self._lock.release(remove=discard and not self._resume)

@@ -20,14 +20,14 @@ from sparsam.training.config import OptimizerConfig
 class RMSProp(torch.optim.Optimizer):
     """torch.optim.RMSprop in fewer passes over the parameters than torch makes, which are seven.
 
-    ``clipped_step`` is one: on a CPU the core takes the gradient's norm and does all the rest in one pass. ``step`` is
+    `clipped_step` is one: on a CPU the core takes the gradient's norm and does all the rest in one pass. `step` is
     two, anywhere: the fused kernel of AdamW, with its average of gradients switched off (beta1 = 0: that average is
     the gradient) and its bias corrections died away (a late step), computes in one pass
 
         s <- decay s + (1 - decay) g^2;   v <- (1 - rate weight_decay) v - rate g / (sqrt(s) + epsilon)
 
     which at rate -1 and weight_decay = momentum - 1 is the update of the velocity above. The statistics have torch's
-    names, so checkpoints serve both. Like torch's fused optimisers it leaves everything as it is where ``found_inf``, a
+    names, so checkpoints serve both. Like torch's fused optimisers it leaves everything as it is where `found_inf`, a
     tensor of one number beside the parameters, is 1.
     """
 
@@ -40,7 +40,7 @@ class RMSProp(torch.optim.Optimizer):
         self._arrays: tuple[Any, ...] = ()  # the same numbers, as the core takes them
 
     def clipped_step(self, clip: float) -> float | None:
-        """The gradient's norm, and a step with the gradient clipped to ``clip`` (0: as it is).
+        """The gradient's norm, and a step with the gradient clipped to `clip` (0: as it is).
 
         A norm that is not finite changes nothing. None, with nothing done, where the core cannot do it: without
         momentum, or for parameters that are not one vector of floats on a CPU.
@@ -107,7 +107,7 @@ def _is_plain(vector: Tensor, dtype: torch.dtype) -> bool:
 
 
 def build_optimizer(config: OptimizerConfig, parameters: Tensor) -> torch.optim.Optimizer:
-    """A torch optimiser for one flat leaf vector that has its gradient in ``.grad``."""
+    """A torch optimiser for one flat leaf vector that has its gradient in `.grad`."""
     if config.name == "adam":
         return torch.optim.Adam(
             [parameters],
@@ -127,13 +127,18 @@ def build_optimizer(config: OptimizerConfig, parameters: Tensor) -> torch.optim.
     return torch.optim.RMSprop([parameters], **settings, foreach=False)
 
 
-def learning_rate(config: OptimizerConfig, step: int, steps: int, level: int | None = None) -> float:
-    """The rate of minibatch ``step`` (from 0) of ``steps``: a linear rise over ``warmup``, then constant, or from
-    ``hold`` on falling geometrically to ``final_rate``. Above ``full_rate_level`` it is smaller by the root of the
-    ratio, since the gradient through a longer sequence is a noisier one.
+def learning_rate(
+    config: OptimizerConfig, step: int, steps: int, level: int | None = None, share: float = 0.0
+) -> float:
+    """The rate of minibatch `step` (from 0) of `steps`: a linear rise over `warmup`, then constant, or from
+    `hold` on falling geometrically to `final_rate`; by time where `final_by` says so, when
+    `share` of the run is over. Above `full_rate_level` it is smaller by the root of the ratio, since the
+    gradient through a longer sequence is a noisier one.
     """
     rate = config.learning_rate
-    if config.final_rate is not None and step > config.hold:
+    if config.final_rate is not None and config.final_by == "seconds":
+        rate *= (config.final_rate / rate) ** max((share - config.hold_share) / (1 - config.hold_share), 0.0)
+    elif config.final_rate is not None and step > config.hold:
         rate *= (config.final_rate / rate) ** min((step - config.hold) / max(steps - config.hold, 1), 1.0)
     if step < config.warmup:
         rate *= (step + 1) / config.warmup

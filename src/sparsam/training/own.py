@@ -1,4 +1,4 @@
-"""A user's own task or logger, named ``module:Class`` and found as Python finds modules, the current folder first."""
+"""A user's own task or logger, named `module:Class` and found as Python finds modules, the current folder first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_own(name: str) -> bool:
 
 
 def load_class(name: str, what: str) -> type:
-    """The class behind ``module:Class``; raises ValueError saying which part of the name is not there."""
+    """The class behind `module:Class`; raises ValueError saying which part of the name is not there."""
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
         raise ValueError(f"{what}: expected module:Class, got {name!r}")

@@ -9,7 +9,7 @@ from sparsam.training.seeds import MinibatchSeeds
 
 
 class Prefetch:
-    """``take(step, level)`` is the minibatch that the task draws for them: a step's random numbers depend on nothing
+    """`take(step, level)` is the minibatch that the task draws for them: a step's random numbers depend on nothing
     else, so one drawn ahead is the same, and one drawn for another level is drawn again.
     """
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Numbers:
-    """Of minibatch ``step`` (from 1)."""
+    """Of minibatch `step` (from 1)."""
 
     step: int
     loss: float
@@ -25,10 +25,11 @@ class Numbers:
 
 
 class Readback:
-    """``send`` numbers of a step, ``arrived`` gives those that are there, oldest first.
+    """`send` numbers of a step, `arrived` gives those that are there, oldest first.
 
-    :param most: how many may be on their way; the host waits for the oldest when there are more, and so is never
-        further ahead of the GPU.
+    Args:
+        most: how many may be on their way; the host waits for the oldest when there are more, and so is never further
+            ahead of the GPU.
     """
 
     def __init__(self, most: int = 2) -> None:
@@ -44,7 +45,7 @@ class Readback:
         self._on_their_way.append((step, numbers, event))
 
     def arrived(self, all_of_them: bool = False) -> Iterator[Numbers]:
-        """Those that are there; with ``all_of_them`` every one that was sent, waiting for it."""
+        """Those that are there; with `all_of_them` every one that was sent, waiting for it."""
         while self._on_their_way:
             step, numbers, event = self._on_their_way[0]
             if event is not None and not event.query():

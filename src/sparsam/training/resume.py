@@ -10,10 +10,10 @@ import warnings
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from sparsam import checks
 from sparsam.training import checkpoint
 from sparsam.training.config import RunConfig
 from sparsam.training.folder import RunFolder, newest_config, versions
-from sparsam.training.suggest import suggest
 
 ACCEPTABLE = {
     "damage": "take an older checkpoint, or none, where the newest is damaged",
@@ -35,8 +35,7 @@ class Refused(ValueError):
 
 def check_accepted(accept: Iterable[str]) -> frozenset[str]:
     for name in accept:
-        if name not in ACCEPTABLE:
-            raise ValueError(f"accept: unknown {name!r}{suggest(name, ACCEPTABLE)}")
+        checks.one_of("accept", name, ACCEPTABLE)
     return frozenset(accept)
 
 

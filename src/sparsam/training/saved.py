@@ -12,12 +12,13 @@ from torch import Tensor
 from sparsam import pretrained
 from sparsam.training import checkpoint
 from sparsam.training.config import RunConfig
+from sparsam.training.input_layer import build_model
 
 
 def find_weights(path: str | Path, older: bool = False) -> Path:
     """The weights file of a run's folder (its newest checkpoint), the file itself, or weights by name.
 
-    A damaged newest checkpoint is an error; with ``older`` the newest whole one is taken, with a warning.
+    A damaged newest checkpoint is an error; with `older` the newest whole one is taken, with a warning.
     """
     path = Path(path)
     if path.is_file():
@@ -60,12 +61,12 @@ def load_model(
 ) -> tuple[torch.nn.Module, Any, RunConfig]:
     """Model, task and config of a run's folder or weights file.
 
-    ``model_settings`` change the model without touching its weights, such as ``memory_size`` or ``engine``;
-    ``settings`` are any others, written ``path=value`` (``task.settings.cues=16``). ``older`` takes an older
+    `model_settings` change the model without touching its weights, such as `memory_size` or `engine`;
+    `settings` are any others, written `path=value` (`task.settings.cues=16`). `older` takes an older
     checkpoint where the newest is damaged.
     """
     weights, config, file = read_saved(path, settings, older, **model_settings)
     task = config.task.build()
-    model = config.model.build(task.input_size, task.output_size)
+    model = build_model(config.model, task)
     load_into(model, weights, file)
     return model, task, config

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from sparsam.argument_types import check_fields
+
 
 @dataclass
 class StartConfig:
@@ -24,8 +26,11 @@ class StartConfig:
     words: float = 1.0  # factor of the weights of queries and write words
     tied: bool = False  # write words begin with the weights of the queries
 
+    def __post_init__(self) -> None:
+        check_fields(self, "start.")
+
     def apply(self, model: Any) -> None:
-        """Change the weights of ``model`` in place."""
+        """Change the weights of `model` in place."""
         with torch.no_grad():
             model.controller.bias_hh_l0.view(4, -1)[1] += self.forget
             if self == StartConfig(forget=self.forget):

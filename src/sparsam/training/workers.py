@@ -1,9 +1,8 @@
 """Asynchronous training: worker processes that update one set of parameters without waiting for each other.
 
-As in the paper (8 asynchronous workers) and in Hogwild (Niu et al. 2011): parameters and RMSProp statistics
-lie in shared memory, each worker draws its own minibatches, differentiates a copy-free view of the
-parameters and applies its step in place, without locks. The parent process keeps the books: curriculum,
-log, evaluation, checkpoints.
+As in the paper (8 asynchronous workers) and in Hogwild (Niu et al. 2011): parameters and RMSProp statistics lie in
+shared memory, each worker draws its own minibatches, differentiates a copy-free view of the parameters and applies its
+step in place, without locks. The parent process keeps the books: curriculum, log, evaluation, checkpoints.
 
 Updates may interleave, so a run does not repeat bit for bit; resuming goes on from the last checkpoint's
 weights, statistics and level.
@@ -47,7 +46,7 @@ class WorkerDied(RuntimeError):
 
 
 def train_with_workers(run: Run) -> Outcome:
-    """Train with ``config.workers`` processes; ``run`` has been restored and its log not yet opened."""
+    """Train with `config.workers` processes; `run` has been restored and its log not yet opened."""
     config, learner = run.config, run.learner
     learner.flat.parameters.share_memory_()
     share_state(learner.optimizer)

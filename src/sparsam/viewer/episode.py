@@ -24,8 +24,8 @@ MOST_CHANNELS = 128  # inputs wider than this are not drawn channel by channel
 class Steps:
     """What the steps of an episode mean to a person.
 
-    ``labels`` names each step in a word or two; ``groups`` are longer texts (a sentence, a pair) and ``group_of`` tells
-    which one each step belongs to; ``names`` are the names of output classes, where they have any; ``images``
+    `labels` names each step in a word or two; `groups` are longer texts (a sentence, a pair) and `group_of` tells
+    which one each step belongs to; `names` are the names of output classes, where they have any; `images`
     (T, height, width) in 0..1 what was shown.
     """
 

@@ -26,10 +26,11 @@ def write_page(
 ) -> Path:
     """Write the page of a run's folder or trained weights; further runs only add their training curves.
 
-    :param size: size of the episodes (pairs, items, keys, characters) where the task has one.
-    :param story: a file with a story for bAbI; without it some stories that come with the package are shown.
-    :param live: the page asks its server for a newer version.
-    :param changes: arguments of the model to replace, such as ``memory_size``.
+    Args:
+        size: size of the episodes (pairs, items, keys, characters) where the task has one.
+        story: a file with a story for bAbI; without it some stories that come with the package are shown.
+        live: the page asks its server for a newer version.
+        changes: arguments of the model to replace, such as `memory_size`.
     """
     shown, title, about = episodes_of(runs[0], size, episodes, seed, story, **changes)
     curves = curves_of(runs)

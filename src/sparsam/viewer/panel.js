@@ -14,6 +14,14 @@ function bar(share, kind) {
   return made;
 }
 
+// The image of a step.
+function shown(episode, t) {
+  const made = element("canvas", "", "shown");
+  Object.assign(made, { width: episode.images.width, height: episode.images.height });
+  made.getContext("2d").drawImage(picture(episode, t), 0, 0);
+  return made;
+}
+
 class Panel {
   constructor(details, story, go) { Object.assign(this, { details, story, go, storyOf: null }); }
 
@@ -30,12 +38,7 @@ class Panel {
     }
     const parts = [element("h2", `Step ${t.toLocaleString("en")}: ${episode.labels[t]}`)];
     if (episode.groupText(t) && episode.groupText(t) !== episode.labels[t]) parts.push(element("div", episode.groupText(t), "soft mono"));
-    if (episode.images) {
-      const shown = element("canvas", "", "shown");
-      Object.assign(shown, { width: episode.images.width, height: episode.images.height });
-      shown.getContext("2d").drawImage(picture(episode, t), 0, 0);
-      parts.push(shown);
-    }
+    if (episode.images) parts.push(shown(episode, t));
     if (episode.isAnswer[t]) parts.push(...this.#answer(episode, t));
     parts.push(...this.#list(episode, t, 0, "Reads"), ...this.#list(episode, t, 1, "Writes"));
     this.details.replaceChildren(...parts);
@@ -133,6 +136,7 @@ class Panel {
     if (kind) parts.push(element("div", episode.groupText(t), "soft"));
     else if (from < 0) parts.push(element("div", "a blank word", "soft"));
     else parts.push(element("div", `written at step ${episode.time[from].toLocaleString("en")}: ${episode.groupText(episode.time[from])}`, "soft"));
+    if (episode.images && (kind || from >= 0)) parts.push(shown(episode, kind ? t : episode.time[from]));
     return parts;
   }
 }

@@ -1,7 +1,7 @@
 """Episodes of each task with words for a person: which sentence, pair, item or image a step belongs to.
 
-A task of the user's own is shown too: by the numbers of its steps, or by what its method ``describe(batch, element)``
-says (it returns a :class:`~sparsam.viewer.episode.Steps`).
+A task of the user's own is shown too: by the numbers of its steps, or by what its method `describe(batch, element)`
+says (it returns a `Steps`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sparsam.viewer.episode import Steps
 
 __all__ = ["STORIES", "describe", "draw", "story_batch"]
 
-#: Stories to show where no bAbI is at hand, in bAbI's format.
+# Stories to show where no bAbI is at hand, in bAbI's format.
 STORIES = (
     "1 Mary went to the kitchen.\n2 John moved to the garden.\n3 Mary got the milk there.\n"
     "4 Where is the milk? \tkitchen\t1 3\n5 Sandra travelled to the hallway.\n6 Mary journeyed to the office.\n"

@@ -11,6 +11,7 @@ from torch import nn
 from sparsam.experiments.baselines.attention import Attention
 from sparsam.experiments.baselines.convolution import ShortConvolution
 from sparsam.experiments.baselines.delta import DeltaRule, delta_chunks, delta_steps
+from sparsam.experiments.baselines.hold import Hold, HoldState, recurrence
 from sparsam.experiments.baselines.model import MIXERS
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -19,6 +20,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "attention": {"num_heads": 2},
     "delta": {"num_heads": 2},
     "lstm": {},
+    "hold": {},
 }
 
 
@@ -77,6 +79,39 @@ def test_a_gate_of_one_replaces_what_was_held_under_the_key() -> None:
     values = torch.tensor([[[1.0, 2.0], [3.0, -1.0]]])
     read, _ = delta_steps(key, key, values, torch.ones(1, 2), torch.zeros(1, 2, 2))
     torch.testing.assert_close(read, values)
+
+
+def test_an_lstm_with_more_units_than_the_model_is_wide_comes_back_to_its_width() -> None:
+    assert MIXERS["lstm"](8, hidden_size=12)(torch.randn(3, 2, 8))[0].shape == (3, 2, 8)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 16, 33])
+def test_the_recurrence_by_doubling_equals_its_loop(steps: int) -> None:
+    inputs = [torch.rand(steps, 2, 3, dtype=torch.float64), torch.randn(steps, 2, 3, dtype=torch.float64)]
+    inputs = [part.requires_grad_() for part in (*inputs, torch.randn(2, 3, dtype=torch.float64))]
+    gates, values, held = inputs
+    every = []
+    for gate, value in zip(gates, values, strict=True):
+        held = gate * held + value
+        every.append(held)
+    found, plain = recurrence(*inputs), torch.stack(every)
+    torch.testing.assert_close(found, plain)
+    for one, other in zip(*(torch.autograd.grad(y.sin().sum(), inputs) for y in (found, plain)), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_gate_that_is_fully_open_holds_every_bit_for_any_number_of_steps() -> None:
+    layer = Hold(4, conv=1)
+    with torch.no_grad():
+        layer.project.weight.zero_()
+        layer.project.bias.copy_(torch.tensor([3.0, -3.0, 1.0]).repeat_interleave(4))  # keep all, take nothing
+    held = torch.randn(1, 4)
+    _, state = layer(torch.randn(5_000, 1, 4), HoldState(held, torch.empty(0, 1, 4)))
+    assert state.held.equal(held)
+    with torch.no_grad():
+        layer.project.bias[4:8] = 3.0  # take everything: now it counts
+    _, state = layer(torch.randn(100, 1, 4))
+    assert state.held.equal(torch.full((1, 4), 100.0))
 
 
 def test_convolution_is_causal_and_by_channel() -> None:

@@ -100,7 +100,7 @@ def test_a_start_moves_the_gates_of_memories_and_nothing_else() -> None:
         return TokenModel(8, 8, mixers=["sam", "memory", "attention"], settings=settings, start=start, **SMALL)
 
     gates = {"write": 1.0, "reuse": -3.0, "sharpness": 2.0}
-    plain, moved = made(None), made({"memory": gates, "sam": gates})
+    plain, moved = made({"memory": {}}), made({"memory": gates, "sam": gates})
     changed = set()
     for (name, before), after in zip(plain.named_parameters(), moved.parameters(), strict=True):
         if not before.equal(after):
@@ -108,5 +108,7 @@ def test_a_start_moves_the_gates_of_memories_and_nothing_else() -> None:
             torch.testing.assert_close((after - before)[-6:], torch.tensor([2.0, 2.0, 1.0, 1.0, -3.0, -3.0]), msg=name)
             assert after[:-6].equal(before[:-6])
     assert changed == {"blocks.0.mixer.model.interface.bias", "blocks.1.mixer.interface.bias"}
+    opened = made(None).blocks[1].mixer.interface.bias - plain.blocks[1].mixer.interface.bias
+    torch.testing.assert_close(opened[-6:], torch.tensor([3.0, 3.0, 2.0, 2.0, -5.0, -5.0]))  # the layer's own start
     with pytest.raises(ValueError, match="start: expected settings of memory or sam"):
         made({"attention": gates})

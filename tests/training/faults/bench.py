@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from injection import Ended, Operations, in_child, leftovers, numbers, same_bits, tiny
 
@@ -14,6 +16,7 @@ from sparsam.cli import main
 from sparsam.training.loop import train
 
 Result = tuple[str, str | None]  # what was done, and what went wrong, or None
+Case = TypeVar("Case")
 
 
 def preload() -> None:
@@ -25,28 +28,46 @@ def preload() -> None:
 class Bench:
     """A scratch folder with a run that nothing has happened to."""
 
-    def __init__(self, scratch: Path, *settings: str) -> None:
-        self.scratch, self.config = scratch, tiny(*settings)
+    def __init__(self, scratch: Path, *settings: str, share: tuple[int, int] = (0, 1)) -> None:
+        self.scratch, self.config, self.share = scratch, tiny(*settings), share
         self.whole = scratch / "whole"
         preload()
         self.config_file = scratch / "config.json"
         self.config_file.write_text(self.config.to_json())
-        ended = self.train(self.whole)
-        assert ended.code == 0, ended.err
         self._number = 0
+        began = time.monotonic()
+        ended = self.train(self.whole)
+        self.seconds = time.monotonic() - began
+        assert ended.code == 0, ended.err
+
+    def other(self, *settings: str) -> Bench:
+        """One for a run of other settings, in a folder inside this one's."""
+        scratch = self.fresh()
+        scratch.mkdir()
+        return Bench(scratch, *settings, share=self.share)
+
+    def mine(self, cases: list[Case]) -> list[Case]:
+        """This process's share of the cases; several processes work on one scenario."""
+        return cases[self.share[0] :: self.share[1]]
+
+    def next_number(self) -> int:
+        self._number += 1
+        return self._number
 
     def fresh(self) -> Path:
-        self._number += 1
-        return self.scratch / f"run{self._number}"
+        return self.scratch / f"run{self.next_number()}"
 
     def train(self, folder: Path, prepare: Callable[[], object] = lambda: None, *options: str) -> Ended:
         """The command line's `train` on a folder, which goes on if there is a run, in a child prepared like this."""
         return in_child(self.command(folder, prepare, *options), self.scratch)
 
-    def command(self, folder: Path, prepare: Callable[[], object] = lambda: None, *options: str) -> Callable[[], None]:
+    def command(
+        self, folder: Path, prepare: Callable[[], object] = lambda: None, *options: str, resumes: bool | None = None
+    ) -> Callable[[], None]:
         def work() -> None:
             prepare()
-            how = ["--resume", str(folder)] if (folder / "config.json").exists() else ["--out", str(folder)]
+            goes_on = (folder / "config.json").exists() if resumes is None else resumes
+            how = ["--resume", str(folder)] if goes_on else ["--out", str(folder)]
             more = ["--config", str(self.config_file)] if how[0] == "--out" else []
             main(["train", *how, *more, "-q", *options])
 

@@ -33,7 +33,7 @@ OLDER: Expected = (0, "is damaged")
 
 @dataclass(frozen=True)
 class Kind:
-    """``evaluate`` and ``resume`` are what comes of these commands, ``accept`` what of both with --accept damage."""
+    """`evaluate` and `resume` are what comes of these commands, `accept` what of both with --accept damage."""
 
     name: str
     apply: Callable[[Path], Any]
@@ -225,7 +225,7 @@ KINDS = [
         "config that is a list",
         lambda folder: (folder / "config.json").write_text("[1]"),
         FINE,
-        (2, "config must be an object.*--accept damage"),
+        (2, "config: expected an object.*--accept damage"),
     ),
     Kind(
         "config that is not text",

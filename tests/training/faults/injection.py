@@ -47,7 +47,7 @@ class Ended:
 
 
 def in_child(work: Callable[[], Any], scratch: Path, timeout: float = 60.0) -> Ended:
-    """Run ``work`` in a fork; its exit code is that of a command (an int it returns, or SystemExit)."""
+    """Run `work` in a fork; its exit code is that of a command (an int it returns, or SystemExit)."""
     return finish(start_child(work, scratch), scratch, timeout)
 
 
@@ -95,7 +95,7 @@ def _take(path: Path) -> str:
 
 
 class Operations:
-    """Counts operations on files below ``folder`` and calls ``fault`` when one is due, with how to do half of it."""
+    """Counts operations on files below `folder` and calls `fault` when one is due, with how to do half of it."""
 
     def __init__(self, folder: Path, due: Callable[[int], bool], fault: Callable[[], None]) -> None:
         self.count = 0

@@ -1,4 +1,4 @@
-"""Faults of processes: workers that die or freeze, a rank that dies under torchrun."""
+"""Workers that die or freeze."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench import Bench, Result
-from injection import Ended, in_child, same_bits
+from injection import Ended, in_child
 
 from sparsam.cli import main
 from sparsam.training import checkpoint
@@ -21,7 +21,7 @@ from sparsam.training.folder import RunFolder
 
 def workers(bench: Bench, count: int) -> Iterator[Result]:
     """Workers that are killed are replaced or end the run; frozen ones do not hold up Ctrl-C."""
-    for number in range(count):
+    for number in bench.mine(list(range(count))):
         yield "a killed worker is replaced", _killed_worker(bench, "replace", number)
         yield "a killed worker ends the run", _killed_worker(bench, "end", number)
         yield "frozen workers and Ctrl-C", _frozen_workers(bench)
@@ -30,7 +30,7 @@ def workers(bench: Bench, count: int) -> Iterator[Result]:
 
 def dead_workers(bench: Bench, count: int) -> Iterator[Result]:
     """The two of these that matter most."""
-    for number in range(count):
+    for number in bench.mine(list(range(count))):
         yield "a killed worker is replaced", _killed_worker(bench, "replace", number)
         yield "frozen workers and Ctrl-C", _frozen_workers(bench)
 
@@ -40,7 +40,7 @@ def _start_workers(bench: Bench, folder: Path, *settings: str) -> subprocess.Pop
     command = [sys.executable, "-m", "sparsam.cli", "train", "--config", str(bench.config_file), "--out", str(folder),
                "-q", *(part for setting in [*endless, *settings] for part in ("--set", setting))]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    _wait(lambda: len(RunFolder(folder).events("worker")) >= 2 or process.poll() is not None, 120)
+    wait(lambda: len(RunFolder(folder).events("worker")) >= 2 or process.poll() is not None, 120)
     return process
 
 
@@ -50,7 +50,7 @@ def _workers_of(folder: Path) -> list[int]:
     return [pids[worker] for worker in sorted(pids)]
 
 
-def _wait(condition: Callable[[], bool], seconds: float) -> bool:
+def wait(condition: Callable[[], bool], seconds: float) -> bool:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -59,7 +59,7 @@ def _wait(condition: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-def _end(process: subprocess.Popen[str], sent: int | None, seconds: float = 40.0) -> Ended:
+def end(process: subprocess.Popen[str], sent: int | None, seconds: float = 40.0) -> Ended:
     if sent is not None:
         process.send_signal(sent)
     try:
@@ -75,17 +75,17 @@ def _killed_worker(bench: Bench, when: str, number: int) -> str | None:
     process = _start_workers(bench, folder, f"when_workers_die={when}")
     victims = _workers_of(folder)
     if len(victims) != 2:
-        return f"found workers {victims}: {_end(process, signal.SIGKILL).err}"
+        return f"found workers {victims}: {end(process, signal.SIGKILL).err}"
     time.sleep(random.Random(number).uniform(0, 0.3))
     os.kill(victims[number % 2], signal.SIGKILL)
     if when == "replace":
-        if not _wait(lambda: _workers_of(folder) != victims, 60):
-            return f"was not replaced: {_end(process, signal.SIGKILL).err}"
-        ended = _end(process, signal.SIGINT)
+        if not wait(lambda: _workers_of(folder) != victims, 60):
+            return f"was not replaced: {end(process, signal.SIGKILL).err}"
+        ended = end(process, signal.SIGINT)
         said = f"(process {victims[number % 2]}) ended with exit code -9; it is replaced"
         good = ended.code == 130 and said in ended.err
     else:
-        ended = _end(process, None)
+        ended = end(process, None)
         good = ended.code == 1 and "ended with exit code -9" in ended.err and "is saved" in ended.err
     if not good:
         return f"code {ended.code}: {ended.err}"
@@ -104,7 +104,7 @@ def _frozen_workers(bench: Bench) -> str | None:
     for pid in frozen:
         os.kill(pid, signal.SIGSTOP)
     before = time.monotonic()
-    ended = _end(process, signal.SIGINT)
+    ended = end(process, signal.SIGINT)
     took = time.monotonic() - before
     alive = [pid for pid in frozen if Path(f"/proc/{pid}").exists()]
     for pid in alive:
@@ -119,45 +119,7 @@ def _frozen_worker(bench: Bench) -> str | None:
     process = _start_workers(bench, folder, "wait_seconds=2")
     frozen = _workers_of(folder)
     os.kill(frozen[0], signal.SIGSTOP)
-    replaced = _wait(lambda: not Path(f"/proc/{frozen[0]}").exists() and _workers_of(folder) != frozen, 60)
-    ended = _end(process, signal.SIGINT)
+    replaced = wait(lambda: not Path(f"/proc/{frozen[0]}").exists() and _workers_of(folder) != frozen, 60)
+    ended = end(process, signal.SIGINT)
     good = replaced and ended.code == 130 and "has not reported for 2 s" in ended.err
     return None if good else f"code {ended.code}: {ended.err}"
-
-
-def torchrun(bench: Bench, count: int) -> Iterator[Result]:
-    """A rank of two is killed: the others end soon, and the run goes on to the same bits."""
-    for number in range(count):
-        whole, folder = bench.scratch / "ranks", bench.fresh()
-        if not whole.exists():
-            ended = _end(_launch(bench, whole), None, 120)
-            if ended.code != 0:
-                yield "torchrun", f"code {ended.code}: {ended.err[-2000:]}"
-                return
-        process = _launch(bench, folder)
-        _wait(lambda at=folder, p=process: bool(checkpoint.steps(at / "checkpoints")) or p.poll() is not None, 120)
-        ranks = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        victims = [int(pid) for pid in ranks if b"sparsam.cli" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-        time.sleep(random.Random(number).uniform(0, 0.1))
-        os.kill(victims[number % len(victims)], signal.SIGKILL)
-        dead = _end(process, None, 90)
-        again = _end(_launch(bench, folder), None, 120)
-        problem = None
-        if dead.code == 0 or dead.code == -9:
-            problem = f"with a dead rank it ended with code {dead.code}"
-        elif again.code != 0:
-            problem = f"could not go on, code {again.code}: {again.err[-2000:]}"
-        elif not same_bits(whole, folder):
-            problem = "other bits"
-        yield f"rank {number % len(victims)} of 2 killed under torchrun", problem
-
-
-def _launch(bench: Bench, folder: Path) -> subprocess.Popen[str]:
-    how = ["--resume", str(folder)] if (folder / "config.json").exists() else ["--out", str(folder)]
-    more = ["--config", str(bench.config_file)] if how[0] == "--out" else []
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone",
-               "-m", "sparsam.cli", "train", *how, *more, "-q", "--steps", "400",
-               "--set", "checkpoint_every=20"]  # fmt: skip
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
-    )

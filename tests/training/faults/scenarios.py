@@ -1,6 +1,7 @@
 """What a training run has to survive. Each scenario yields (what was done, what went wrong or None).
 
 python tests/training/faults/scenarios.py kills --count 100
+python tests/training/faults/scenarios.py kills500 --processes 8 --json
 python tests/training/faults/scenarios.py all
 """
 
@@ -9,10 +10,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -31,11 +32,11 @@ from injection import (
     Operations,
     finish,
     in_child,
-    kill_self,
     same_bits,
     start_child,
 )
-from processes import dead_workers, torchrun, workers
+from kills import kills, rank_kills, torchrun, worker_kills
+from processes import dead_workers, workers
 
 from sparsam.cli import main
 from sparsam.training import checkpoint
@@ -44,34 +45,12 @@ from sparsam.training.folder import RunFolder
 EXECUTED = Path(damage.EXECUTED)
 
 
-def kills(bench: Bench, count: int) -> Iterator[Result]:
-    """Killed at every file operation (or a share of them), some also while going on, then to the same bits."""
-    total = bench.operations(bench.fresh())
-    chance = random.Random(0)
-    places = list(range(1, total + 1))
-    if count < total:
-        places = sorted({places[i * total // count] for i in range(count)})
-    again = max(0, count - total)  # beyond that: a second kill while the run goes on
-    twice = [(chance.randint(total // 4, total), chance.randint(1, total // 2)) for _ in range(again)]
-    for first, second in [(place, None) for place in places] + twice:
-        folder = bench.fresh()
-        ended = bench.train(folder, Operations(folder, lambda n, at=first: n == at, kill_self).install)
-        what = f"killed at file operation {first} of {total}"
-        if ended.code != -signal.SIGKILL:
-            yield what, f"was not killed, code {ended.code}: {ended.err}"
-            continue
-        if second is not None:
-            bench.train(folder, Operations(folder, lambda n, at=second: n == at, kill_self).install)
-            what += f", going on killed at {second}"
-        yield what, bench.resumed_to_same_bits(folder)
-
-
 def refusals(bench: Bench, count: int) -> Iterator[Result]:
     """The disk refuses one operation, or all from one on (full, read-only, broken): the exit code tells the truth."""
     total = bench.operations(bench.fresh())
     faults = {"full": NO_SPACE, "read-only": READ_ONLY, "broken": BROKEN}
     places = sorted({1 + i * total // count for i in range(count)})
-    for number, place in enumerate(places):
+    for number, place in bench.mine(list(enumerate(places))):
         name, fault = list(faults.items())[number % 3]
         once = number % 2 == 0
         folder = bench.fresh()
@@ -84,7 +63,7 @@ def refusals(bench: Bench, count: int) -> Iterator[Result]:
 def full_disk(bench: Bench, count: int) -> Iterator[Result]:
     """No file may grow beyond so many bytes."""
     largest = max(file.stat().st_size for file in bench.whole.rglob("*") if file.is_file())
-    for number in range(count):
+    for number in bench.mine(list(range(count))):
         limit = round(largest * 1.1 * number / max(count - 1, 1))
         folder = bench.fresh()
         ended = bench.train(folder, lambda most=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)))
@@ -122,7 +101,7 @@ def read_only(bench: Bench, count: int) -> Iterator[Result]:
             os.setgid(65534)
             os.setuid(65534)
 
-    for options in (["--steps", "20"], ["--force", "--steps", "3"]):
+    for options in bench.mine([["--steps", "20"], ["--force", "--steps", "3"]]):
         before = sorted((str(path), path.stat().st_mtime_ns) for path in folder.rglob("*"))
         ended = bench.train(folder, not_root, *options)
         after = sorted((str(path), path.stat().st_mtime_ns) for path in folder.rglob("*"))
@@ -137,6 +116,8 @@ def read_only(bench: Bench, count: int) -> Iterator[Result]:
 
 def two_processes(bench: Bench, count: int) -> Iterator[Result]:
     """A second process on the same run is refused, by the name of the first; a crash of the first lets it in."""
+    if not bench.mine([0]):
+        return
     folder = bench.fresh()
     pause = Operations(folder, lambda n: n == 15, lambda: os.kill(os.getpid(), signal.SIGSTOP))
     first = start_child(bench.command(folder, pause.install), bench.scratch)
@@ -158,7 +139,7 @@ def two_processes(bench: Bench, count: int) -> Iterator[Result]:
 
 def damaged(bench: Bench, count: int) -> Iterator[Result]:
     """Kinds of damage: the documented outcome of `eval` and of `train --resume`, and never a traceback."""
-    for kind in damage.KINDS[:: max(1, len(damage.KINDS) // count)]:
+    for kind in bench.mine(damage.KINDS[:: max(1, len(damage.KINDS) // count)]):
         for accept in [[]] if kind.accept is None else [[], ["--accept", "damage"]]:
             evaluated, resumed = kind.accept if kind.accept and accept else (kind.evaluate, kind.resume)
             folder = bench.fresh()
@@ -179,7 +160,10 @@ def _after(bench: Bench, folder: Path, ended: Ended) -> str | None:
 
 
 SCENARIOS: dict[str, tuple[Callable[[Bench, int], Iterator[Result]], int]] = {
-    "kills": (kills, 100),
+    "kills": (kills, 300),
+    "worker_kills": (worker_kills, 100),
+    "rank_kills": (rank_kills, 60),
+    "torchrun": (torchrun, 40),
     "refusals": (refusals, 60),
     "full_disk": (full_disk, 20),
     "read_only": (read_only, 1),
@@ -187,34 +171,61 @@ SCENARIOS: dict[str, tuple[Callable[[Bench, int], Iterator[Result]], int]] = {
     "damaged": (damaged, len(damage.KINDS)),
     "dead_workers": (dead_workers, 1),
     "workers": (workers, 3),
-    "torchrun": (torchrun, 4),
+}
+GROUPS = {
+    "kills500": ["torchrun", "worker_kills", "rank_kills", "kills"],
+    "all": [name for name in SCENARIOS if name != "dead_workers"],  # a part of workers
 }
 
 
-def run(name: str, count: int | None = None) -> list[Result]:
-    """The results of a scenario, in a scratch folder of its own."""
+def run(name: str, count: int | None = None, share: tuple[int, int] = (0, 1)) -> list[Result]:
+    """The results of a scenario, or of a share of it, in a scratch folder of its own."""
     scenario, usual = SCENARIOS[name]
     with tempfile.TemporaryDirectory() as scratch:
-        return list(scenario(Bench(Path(scratch)), usual if count is None else count))
+        return list(scenario(Bench(Path(scratch), share=share), usual if count is None else count))
+
+
+def run_in(processes: int, name: str, count: int | None) -> list[Result]:
+    """As `run`, the cases shared out among processes."""
+    if processes == 1:
+        return run(name, count)
+    command = [sys.executable, __file__, name, "--json", *([] if count is None else ["--count", str(count)])]
+    shares = [
+        subprocess.Popen([*command, "--share", f"{number}/{processes}"], stdout=subprocess.PIPE, text=True)
+        for number in range(processes)
+    ]
+    results: list[Result] = []
+    for number, share in enumerate(shares):
+        said = share.communicate()[0].splitlines()
+        if share.returncode not in (0, 1) or not said:
+            results.append((f"share {number}", f"ended with code {share.returncode}"))
+            continue
+        told = json.loads(said[-1])
+        wrong = [tuple(each) for each in told["wrong"]]
+        results += wrong + [("", None)] * (told["done"] - len(wrong))
+    return results
 
 
 def command_line() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("scenario", choices=[*SCENARIOS, "all"])
-    parser.add_argument("--count", type=int)
-    parser.add_argument("--json", action="store_true")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scenario", choices=[*SCENARIOS, *GROUPS])
+    parser.add_argument("--count", type=int, help="cases; without, as many as the long run has")
+    parser.add_argument("--processes", type=int, default=1, help="that share the cases")
+    parser.add_argument("--share", default="0/1", help="i/n: only these cases")
+    parser.add_argument("--json", action="store_true", help="one line of JSON for each scenario")
     given = parser.parse_args()
+    share = tuple(int(part) for part in given.share.split("/"))
     failed = 0
-    names = [name for name in SCENARIOS if name != "dead_workers"] if given.scenario == "all" else [given.scenario]
-    for name in names:  # dead_workers is a part of workers
+    for name in GROUPS.get(given.scenario, [given.scenario]):
         begin = time.monotonic()
-        results = run(name, given.count)
+        results = run_in(given.processes, name, given.count) if share == (0, 1) else run(name, given.count, share)
         wrong = [(what, problem) for what, problem in results if problem is not None]
         failed += len(wrong)
+        took = round(time.monotonic() - begin)
         if given.json:
-            print(json.dumps({"scenario": name, "done": len(results), "wrong": wrong}))
+            print(json.dumps({"scenario": name, "done": len(results), "seconds": took, "wrong": wrong}), flush=True)
             continue
-        print(f"{name}: {len(results) - len(wrong)} of {len(results)} ({time.monotonic() - begin:.0f} s)", flush=True)
+        print(f"{name}: {len(results) - len(wrong)} of {len(results)} ({took} s)", flush=True)
         for what, problem in wrong:
             print(f"  {what}: {problem}", flush=True)
     return 1 if failed else 0

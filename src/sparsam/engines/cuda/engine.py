@@ -1,7 +1,8 @@
 """The GPU engine: SAM and SDNC in Triton kernels, the dense models as CUDA graphs of their plain steps.
 
 `sparsam.engines.cuda.program` runs a sequence over tensors, `sparsam.engines.cuda.kernels` are the kernels, and
-`docs/gpu.md` says what they cost. The search is exact and visits the rows that were ever written.
+`docs/gpu.md` says what they cost. The search visits the rows that were ever written, in codes first where a scan is
+asked for and there are many.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class CudaEngine(Engine):
     rank = 2
     fuses = ("lstm", "gru")
 
-    def why_not(self, memory: Memory, like: Tensor, asked: bool) -> str | None:
-        if like.device.type != "cuda" and not (asked and interpreted()):
+    def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
+        if like.device.type != "cuda" and not (by_name and interpreted()):
             return f"it runs on a GPU, the parameters are on {like.device}; move the model there with model.cuda()"
         sizes = sparse_sizes(memory)
         if sizes is None:
@@ -62,8 +63,8 @@ class CudaEngine(Engine):
         options = [f"{name}={value}" for name, value in memory.options().items()]
         if options:
             return f"it has no {' and no '.join(options)}"
-        if not indexes.is_exact(sizes.index):
-            return f"it has exact search (index='linear') only, not {sizes.index}"
+        if not searched(sizes.index):
+            return f"it has exact search (index='linear') and scans ('scan', 'auto') only, not {sizes.index}"
         if sizes.link_gradients:
             return "it has no link_gradients=True"
         if sizes.allocation != "ring":
@@ -109,11 +110,12 @@ class CudaEngine(Engine):
         rest: tuple[Any, ...] = (state.read, state.read_weights, state.memory.words, None)
         out = boundary.run(call, Inputs._make((x, *weights, *carried, *rest)))
         assert call.after is not None and out.memory is not None
+        memory = call.after.memory
         fields: dict[str, Any] = {
             "read": out.read,
             "read_rows": call.after.read_rows,
             "read_weights": out.read_weights,
-            "memory": dataclasses.replace(call.after.memory, words=out.memory),
+            "memory": memory if out.memory is memory.words else dataclasses.replace(memory, words=out.memory),
         }
         if out.hidden is not None:
             fields["hidden"] = out.hidden
@@ -127,6 +129,12 @@ class CudaEngine(Engine):
 
     def convert(self, state: State) -> State:
         return converted_state(state, cuda_fields)
+
+
+def searched(index: indexes.Index) -> bool:
+    """Whether this engine searches so: exactly, or by a scan of codes where there are many words."""
+    inner = index.index if isinstance(index, indexes.Auto) else index
+    return isinstance(inner, indexes.Linear | indexes.Scan)
 
 
 def sparse_sizes(memory: Any) -> SparseSizes | None:

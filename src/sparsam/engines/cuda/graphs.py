@@ -21,6 +21,7 @@ from torch import Tensor
 MOST_CAPTURES = 3  # of one sequence, for calls that overlap
 MOST_SHAPES = 24  # of one model, the least recently used is given up
 WARMUP = 2
+_MODE = "thread_local"  # another thread may be drawing the next minibatch on the device meanwhile
 
 Step = Callable[..., tuple[Tensor, ...]]  # (x_t, *state) -> (y_t, *state)
 
@@ -176,7 +177,7 @@ class Capture:
             torch.cuda.current_stream().wait_stream(side)
             del outputs
             self.forward_graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.forward_graph):
+            with torch.cuda.graph(self.forward_graph, capture_error_mode=_MODE):
                 outputs = run()
             self.moving = [value.requires_grad for value in outputs]
             self.outputs = [value.detach() for value in outputs]
@@ -185,7 +186,7 @@ class Capture:
             if differentiated:
                 self.given = [torch.empty_like(value) for value in outputs if value.requires_grad]
                 self.backward_graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(self.backward_graph, pool=self.forward_graph.pool()):
+                with torch.cuda.graph(self.backward_graph, self.forward_graph.pool(), capture_error_mode=_MODE):
                     found = list(gradients(outputs, self.given))
                 wanted = [value.requires_grad for value in (*self.inputs, *parameters)]
                 self.found = [found.pop(0) if want else None for want in wanted]

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sparsam.engines.cuda.layout import Layout
+from sparsam.engines.cuda.layout import Layout, power_of_two
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory
+from sparsam.engines.cuda.pieces import Pieces
 from sparsam.engines.cuda.tape import Tape
-from sparsam.engines.cuda.weights import Packed
+from sparsam.engines.cuda.weights import Packed, PackedBackward
 
-PRODUCT = 8192  # numbers of a matrix multiplied together
+PRODUCT = 1024  # numbers of a matrix multiplied together, per warp
 SEARCH, WARPS = 128, 8  # rows of the memory looked at together; warps of a program
-SEARCH_LINKED, LINKED = 64, 4  # the same with links; rows of P changed together, per warp. More do not fit the
-# registers, and the code not its cache.
+SEARCH_LINKED = 64  # the same with links
+SPLIT, SPLIT_CODED = 128, 256  # rows that a split search looks at together; of codes
+FEW_PARTS = 16  # with fewer, each looks at more groups of codes: in all enough to find nearly all
+ELEMENTS = 16  # whose controllers are multiplied together
+GROUP, STAGES = 16, 4  # rows of which it keeps the best score; blocks on their way
 
 _compiled: dict[Any, Any] = {}
 
@@ -41,21 +47,54 @@ def bound(
 
     Triton finds the compiled kernel again at every launch by looking at all arguments, which takes longer than a step
     of a sequence. Here whole numbers are not compiled for and every tensor begins at a multiple of 16 bytes, so the
-    constants decide, with the `types` of those tensors that are not always of one.
+    constants decide, with the `types` of those tensors that are not always of one. Tensors are handed over as their
+    addresses: for a tensor the launcher asks the driver about it, and a kernel here has up to sixty.
     """
     if interpreted():
-        return lambda *more: kernel[grid](*arguments, *more, **constants, num_warps=warps)
+        given = _tensors(arguments)
+        return lambda *more: kernel[grid](*given, *more, **constants, num_warps=warps)
     values = tuple(constants.values())
     key = (kernel.__name__, values, warps, types, torch.cuda.current_device())
     found = _compiled.get(key)
     if found is not None:
-        run = found[(*grid, 1, 1)[:3]]
-        return lambda *more: run(*arguments, *more, *values)
+        run, stream = found[(*grid, 1, 1)[:3]], torch.cuda.current_stream().cuda_stream
+        places = _addresses(arguments)
+
+        def launch(*more: Any, kept: Any = arguments) -> None:  # the tensors stay for as long as they may be launched
+            run(*places, *more, *values, stream=stream)
+
+        return launch
 
     def first(*more: Any) -> None:
-        _compiled[key] = kernel[grid](*arguments, *more, **constants, num_warps=warps)
+        _compiled[key] = kernel[grid](*_tensors(arguments), *more, **constants, num_warps=warps)
 
     return first
+
+
+def _tensors(arguments: tuple[Any, ...]) -> list[Any]:
+    """The arguments of a kernel with those that lie in one piece one by one."""
+    found: list[Any] = []
+    for value in arguments:
+        found += value.tensors() if isinstance(value, Pieces) else [value]
+    return found
+
+
+def _addresses(arguments: tuple[Any, ...]) -> list[Any]:
+    """The same with addresses in place of tensors."""
+    found: list[Any] = []
+    for value in arguments:
+        if isinstance(value, Tensor):
+            found.append(value.data_ptr())
+        else:
+            found += value.addresses() if isinstance(value, Pieces) else [value]
+    return found
+
+
+def on_device_of(x: Tensor) -> AbstractContextManager[object]:
+    """Launches go to the device of `x`, whichever is the current one."""
+    if not x.is_cuda or x.device.index == torch.cuda.current_device():
+        return nullcontext()
+    return torch.cuda.device(x.device)
 
 
 def no_tensor(like: Tensor) -> Tensor:
@@ -71,14 +110,15 @@ def _no_tensor(device: torch.device) -> Tensor:
 @lru_cache(maxsize=256)
 def _constants(name: str, size: Layout, **more: Any) -> dict[str, Any]:
     """The constants of kernel `name`, in the order of its arguments."""
-    from sparsam.engines.cuda.kernels import backward, cells, forward, search
+    from sparsam.engines.cuda.kernels import backward, codes, controllers, forward, search
 
     kernel = {
+        "encode": codes.encode,
         "forward": forward.forward,
         "backward": backward.backward,
         "search": search.search,
-        "cells_forward": cells.cells_forward,
-        "cells_backward": cells.cells_backward,
+        "controllers_forward": controllers.controllers_forward,
+        "controllers_backward": controllers.controllers_backward,
     }[name]
     annotations = (getattr(kernel, "fn", None) or kernel).__annotations__
     return {letter: more[letter] if letter in more else getattr(size, letter) for letter in annotations}
@@ -93,15 +133,18 @@ def forward_launch(
     links: SparseLinks | None,
     ends: Tensor,
     ends_of_state: tuple[Tensor, ...] | None = None,
-    part: str = "all",
     partial: Tensor | None = None,
+    codes: Tensor | None = None,
     scratch: tuple[Tensor, ...] | None = None,
     warps: int | None = None,
+    outside: bool = False,
+    search: int | None = None,
 ) -> Callable[[int, int], None]:
-    """What runs the steps from one to another. Without matrices there is no controller.
+    """What runs the steps from one to another. Without matrices there is no controller, or it is run `outside`.
 
     `ends_of_state`: the state's five tensors before the first step and after the last, which the kernel then reads and
-    writes. `part` of a step: "all", "write" or "read"; a "read" may find the keys of its search in `partial`.
+    writes. Where the keys of a split search come in `partial`, what is returned runs one turn: the read of the step
+    before and the write of this one, called with the step and the number of steps.
     """
     from sparsam.engines.cuda.kernels.forward import forward as kernel
 
@@ -109,15 +152,16 @@ def forward_launch(
     none = no_tensor(tape.joint)
     warps = WARPS if warps is None else warps
     arguments = (
-        *tape.tensors(),
-        *((none,) * 4 if matrices is None else matrices[2:]),
+        tape,
+        *((none,) * 4 if matrices is None else matrices),
         memory.words,
+        none if codes is None else codes,
         memory.last_access,
         memory.counters,
         memory.queue_rows,
         memory.queue_stamps,
         *((none,) * 6 if links is None else links.tensors()),
-        *(new_scratch(size, batch, rows, none) if scratch is None else scratch),
+        *(new_scratch(size, batch, none) if scratch is None else scratch),
         none if partial is None else partial,
         *((none,) * 10 if ends_of_state is None else ends_of_state),
         ends,
@@ -129,15 +173,14 @@ def forward_launch(
     constants = _constants(
         "forward",
         size,
-        CELL="none" if matrices is None else size.CELL,
+        CELL="none" if matrices is None else "outside" if outside else size.CELL,
         SIMILARITY=sizes.similarity,
-        PRODUCT=PRODUCT,
-        SEARCH=SEARCH_LINKED if size.KL else SEARCH,
-        LINKED=LINKED * warps,
-        WRITE=part != "read",
-        READ=part != "write",
+        PRODUCT=PRODUCT * warps,
+        SEARCH=SEARCH_LINKED if size.KL else SEARCH if search is None else search,
         SPLITS=0 if partial is None else partial.shape[1],
         ENDS=ends_of_state is not None,
+        CODED=codes is not None,
+        SHIFTED=partial is not None,
     )
     types: tuple[torch.dtype, ...] = () if matrices is None else (matrices.recurrent.dtype,)
     if ends_of_state is not None:
@@ -145,50 +188,117 @@ def forward_launch(
     return bound(kernel, (batch,), arguments, constants, warps, types)
 
 
-def new_scratch(size: Layout, batch: int, rows: int, like: Tensor) -> tuple[Tensor, ...]:
+def new_scratch(size: Layout, batch: int, like: Tensor) -> tuple[Tensor, ...]:
     """Room that the links need during a step."""
     if not size.KL:
-        return (like,) * 4
-    counts: dict[str, Any] = {"dtype": torch.int32, "device": like.device}
-    candidates = torch.empty(batch, size.RP, size.CP, **counts)
-    return (
-        torch.empty(batch, rows, **counts),
-        torch.empty(batch, size.CHANGED, **counts),
-        candidates,
-        torch.empty(candidates.shape, dtype=torch.float32, device=like.device),
-    )
+        return like, like
+    shape = (batch, size.RP, size.CP)
+    candidates = torch.empty(shape, dtype=torch.int32, device=like.device)
+    return candidates, torch.empty(shape, dtype=torch.float32, device=like.device)
 
 
 def search_launch(
-    sizes: Any, size: Layout, tape: Tape, memory: CudaMemory, ends: Tensor, partial: Tensor, block: int, warps: int
+    sizes: Any,
+    size: Layout,
+    tape: Tape,
+    memory: CudaMemory,
+    ends: Tensor,
+    partial: Tensor,
+    codes: Tensor | None,
+    warps: int,
 ) -> Callable[[int], None]:
     """What searches at a step, split over programs as `partial` (B, SPLITS, RP, KP) has room for."""
     from sparsam.engines.cuda.kernels.search import search as kernel
 
     batch, parts = partial.shape[:2]
-    arguments = (tape.interface, memory.words, memory.counters, ends, partial, batch, memory.words.shape[1])
-    constants = _constants("search", size, BLOCK=block, SIMILARITY=sizes.similarity, SPLITS=parts)
-    return bound(kernel, (batch, parts), arguments, constants, warps)
+    rows, none = memory.words.shape[1], no_tensor(tape.joint)
+    block = SPLIT if codes is None else SPLIT_CODED
+    looked = size.K if codes is None else size.K * min(4, max(1, FEW_PARTS // parts))
+    groups = math.ceil(math.ceil(rows / parts) / block) * (block // GROUP)
+    maxima = torch.empty(batch, parts, size.RP, groups, dtype=torch.float32, device=none.device)
+    given = (tape.interface, memory.words, none if codes is None else codes, memory.counters, ends, maxima, partial)
+    constants = _constants(
+        "search",
+        size,
+        BLOCK=block,
+        GROUP=GROUP,
+        STAGES=0 if interpreted() else STAGES,
+        SIMILARITY=sizes.similarity,
+        SPLITS=parts,
+        CODED=codes is not None,
+        C=looked,
+        CP=power_of_two(looked, size.KP),
+    )
+    return bound(kernel, (batch, parts), (*given, batch, rows, groups), constants, warps)
 
 
-def cells_launch(size: Layout, tape: Tape, handed: tuple[Tensor, ...], ends: Tensor) -> Callable[[int], None]:
-    """What runs a step of all cells: forward, or where gradients are handed over backward."""
-    from sparsam.engines.cuda.kernels import cells
+def encoded(size: Layout, words: Tensor) -> Tensor:
+    """Codes (B, M, WP) of words (B, M, W)."""
+    from sparsam.engines.cuda.kernels.codes import encode as kernel
 
-    name = "cells_backward" if handed else "cells_forward"
-    batch = ends.shape[0]
-    arguments = (tape.gates, tape.cells, tape.joint, *handed, ends, batch)
-    return bound(getattr(cells, name), (batch,), arguments, _constants(name, size), 1)
+    batch, rows, _ = words.shape
+    codes = torch.empty(batch, rows, size.WP, dtype=torch.int8, device=words.device)
+    grid = (math.ceil(batch * rows / SPLIT),)
+    bound(kernel, grid, (words, codes), _constants("encode", size, BLOCK=SPLIT), 4)(batch * rows)
+    return codes
+
+
+def controllers_launch(size: Layout, tape: Tape, matrices: Packed, ends: Tensor) -> Callable[[int], None]:
+    """What runs a step of all elements' controllers."""
+    from sparsam.engines.cuda.kernels.controllers import controllers_forward as kernel
+
+    arguments = (
+        tape.gates,
+        tape.cells,
+        tape.joint,
+        matrices.recurrent,
+        matrices.recurrent_bias,
+        ends,
+        tape.batch,
+    )
+    constants = _constants("controllers_forward", size, ELEMENTS=ELEMENTS, UNITS=32, CHUNK=32)
+    grid = (math.ceil(tape.batch / ELEMENTS), math.ceil(size.H / 32))
+    return bound(kernel, grid, arguments, constants, 4, (matrices.recurrent.dtype,))
+
+
+def controllers_backward_launch(
+    size: Layout,
+    tape: Tape,
+    d_gates: Tensor,
+    matrices: PackedBackward,
+    given: tuple[Tensor, ...],
+    carried: tuple[Tensor, ...],
+    ends: Tensor,
+) -> Callable[[int], None]:
+    """The same backward. `given`: gradients of [h, r] at every step, of the final h and c, and what h gets from the
+    interface; `carried`: what a step gets from the one after it, and hands to the one before it."""
+    from sparsam.engines.cuda.kernels.controllers import controllers_backward as kernel
+
+    arguments = (
+        tape.gates,
+        d_gates,
+        tape.cells,
+        tape.joint,
+        matrices.recurrent,
+        *given,
+        *carried,
+        ends,
+        tape.batch,
+    )
+    constants = _constants("controllers_backward", size, ELEMENTS=ELEMENTS, COLUMNS=64, CHUNK=32)
+    grid = (math.ceil(tape.batch / ELEMENTS), math.ceil(size.J / 64))
+    return bound(kernel, grid, arguments, constants, 4, (matrices.recurrent.dtype,))
 
 
 def backward_launch(
     sizes: Any,
     size: Layout,
     tape: Tape,
-    matrices: Packed | None,
+    matrices: PackedBackward | None,
     handed: tuple[Tensor, ...],
     ends: Tensor,
     warps: int | None = None,
+    outside: bool = False,
 ) -> Callable[[int, int], None]:
     """What runs the steps from one to another backward; gates and interface of the tape become their gradients.
 
@@ -197,17 +307,18 @@ def backward_launch(
     """
     from sparsam.engines.cuda.kernels.backward import backward as kernel
 
-    batch = tape.unused.shape[1]
+    batch = tape.batch
     none = no_tensor(tape.joint)
     arguments = (
-        *tape.tensors(),
-        *((none, none) if matrices is None else matrices[:2]),
+        tape,
+        *((none, none) if matrices is None else matrices),
         *handed,
         ends,
         batch,
         handed[-1].shape[1],
     )
-    cell = "none" if matrices is None else size.CELL
-    constants = _constants("backward", size, CELL=cell, SIMILARITY=sizes.similarity, PRODUCT=PRODUCT)
+    cell = "none" if matrices is None else "outside" if outside else size.CELL
+    warps = WARPS if warps is None else warps
+    constants = _constants("backward", size, CELL=cell, SIMILARITY=sizes.similarity, PRODUCT=PRODUCT * warps)
     types = () if matrices is None else (matrices.recurrent.dtype,)
-    return bound(kernel, (batch,), arguments, constants, WARPS if warps is None else warps, types)
+    return bound(kernel, (batch,), arguments, constants, warps, types)

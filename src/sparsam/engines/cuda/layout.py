@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+from sparsam.memories.interface import sparse_interface
+
 CELLS = ("lstm", "gru", "none")
 
 
@@ -40,8 +42,8 @@ class Layout:
 
     @cached_property
     def F(self) -> int:
-        """Width of the interface: queries, write words, beta, alpha, gamma, and with links the three read modes."""
-        return 2 * self.R * self.W + (6 if self.KL else 3) * self.R
+        """Width of the interface, as it is declared."""
+        return sparse_interface(self.R, self.W, self.KL > 0).size
 
     @cached_property
     def JS(self) -> int:
@@ -109,11 +111,6 @@ class Layout:
     def CP(self) -> int:
         """Candidates of a head's mixed read."""
         return power_of_two(self.KP + 2 * self.KP * self.KLP)
-
-    @cached_property
-    def CHANGED(self) -> int:
-        """Rows of P that a step can change."""
-        return (self.SIZE + 1) * self.KLP
 
     def constants(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Sizes by their letters, as a kernel takes them."""

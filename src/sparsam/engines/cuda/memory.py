@@ -67,6 +67,8 @@ class CudaMemory:
         )
 
     def detach(self) -> CudaMemory:
+        if not self.words.requires_grad and (self.start is None or not self.start.requires_grad):
+            return self
         start = None if self.start is None else self.start.detach()
         return dataclasses.replace(self, words=self.words.detach(), start=start)
 

@@ -16,12 +16,19 @@ import torch
 from torch import Tensor
 
 from sparsam.engines.cuda import steps as by_steps
-from sparsam.engines.cuda.launch import backward_launch, forward_launch, no_tensor
+from sparsam.engines.cuda.launch import backward_launch, forward_launch, no_tensor, on_device_of
 from sparsam.engines.cuda.layout import CELLS, Layout, layout_of
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory, working_copy
-from sparsam.engines.cuda.tape import Tape, new_tape
-from sparsam.engines.cuda.weights import Packed, Weights, aligned_tensor, input_sums, packed, weight_gradients
+from sparsam.engines.cuda.tape import Tape
+from sparsam.engines.cuda.weights import (
+    Weights,
+    aligned_tensor,
+    input_sums,
+    packed,
+    packed_backward,
+    weight_gradients,
+)
 
 
 class Before(NamedTuple):
@@ -44,7 +51,6 @@ class Run:
     size: Layout
     x: Tensor
     weights: Weights | None
-    matrices: Packed | None
     tape: Tape
     ends: Tensor  # (B,) int32
     memory_rows: tuple[int, int]  # rows there before and after
@@ -80,23 +86,36 @@ def forward(
     """
     if cell not in CELLS:
         raise ValueError(f"cell: expected one of {', '.join(CELLS)}, got {cell!r}")
+    with on_device_of(x):
+        return _forward(sizes, cell, x, weights, before, lengths, stepwise)
+
+
+def _forward(
+    sizes: Any,
+    cell: str,
+    x: Tensor,
+    weights: Weights | None,
+    before: Before,
+    lengths: Tensor | None,
+    stepwise: bool | None,
+) -> tuple[Tensor, Before, Run]:
     size = layout_of(sizes, cell, 0 if weights is None else weights.hidden.shape[1])
     steps, batch, _ = x.shape
-    x = x.detach()
-    tape = new_tape(size, steps, batch, x)
+    x = plain(x)
+    tape = Tape(size, steps, batch, x)
     ends = _all_steps(steps, batch, x.device) if lengths is None else lengths.to(device=x.device, dtype=torch.int32)
     if weights is None:
         matrices = None
         tape.interface.copy_(x)
     else:
-        weights = Weights(*(value.detach() for value in weights))
         matrices = packed(weights, size)
         input_sums(x, weights, size, tape.gates)
     memory = working_copy(before.memory, sizes, steps)
     links = None if before.links is None else before.links.working_copy(memory.words.shape[1])
+    chosen = stepwise
     if stepwise is None:
-        stepwise = by_steps.pays(size, batch, before.memory)
-    given = [no_tensor(x) if value is None else aligned_tensor(value.detach()) for value in before[:5]]
+        stepwise = by_steps.pays(size, batch, steps, before.memory)
+    given = [no_tensor(x) if value is None else aligned_tensor(plain(value)) for value in before[:5]]
     if stepwise:
         final = by_steps.forward(sizes, size, tape, matrices, given, memory, links, ends, lengths is not None)
     else:
@@ -114,8 +133,20 @@ def forward(
         links,
     )
     rows = (before.memory.words.shape[1], memory.words.shape[1])
-    run = Run(sizes, size, x, weights, matrices, tape, ends, rows, stepwise, lengths is not None)
+    by_one = by_steps.pays_backward(batch) if chosen is None else chosen
+    run = Run(sizes, size, x, weights, tape, ends, rows, by_one, lengths is not None)
     return tape.joint[1:].to(x.dtype), after, run
+
+
+def plain(value: Tensor) -> Tensor:
+    """`value` without its history; itself where it has none, since every call of torch costs microseconds."""
+    return value.detach() if value.requires_grad else value
+
+
+@lru_cache(maxsize=64)
+def _zeros(shape: tuple[int, ...], device: torch.device) -> Tensor:
+    """Gradients that nobody gave, for reading only."""
+    return torch.zeros(shape, dtype=torch.float32, device=device)
 
 
 @lru_cache(maxsize=64)
@@ -134,13 +165,17 @@ def backward(
     d_words: Tensor | None = None,
 ) -> Gradients:
     """Gradients for those of [h, r] at every step and of the state after the last, None for zero."""
+    with on_device_of(run.x):
+        return _backward(run, d_joint, (d_hidden, d_cell, d_read, d_read_weights), d_words)
+
+
+def _backward(run: Run, d_joint: Tensor | None, given: tuple[Tensor | None, ...], d_words: Tensor | None) -> Gradients:
     size, tape = run.size, run.tape
     batch = run.x.shape[1]
     numbers: dict[str, Any] = {"dtype": torch.float32, "device": run.x.device}
     shapes = ((batch, size.H), (batch, size.H), (batch, size.R, size.W), (batch, size.R, size.K))
-    given = (d_hidden, d_cell, d_read, d_read_weights)
     finals = [
-        torch.zeros(shape, **numbers) if value is None else aligned_tensor(value.to(torch.float32))
+        _zeros(shape, run.x.device) if value is None else aligned_tensor(value.to(torch.float32))
         for value, shape in zip(given, shapes)
     ]
     d_joint = torch.zeros_like(tape.joint[1:]) if d_joint is None else aligned_tensor(d_joint.to(torch.float32))
@@ -150,12 +185,13 @@ def backward(
     carry = torch.empty(batch, size.J, **numbers)
     carry_cell = torch.empty(batch, size.H, **numbers)
     carry_weights = torch.empty(batch, size.RP, size.KP, **numbers)
-    gradients = Tape(**{**vars(tape), "gates": tape.gates.clone(), "interface": tape.interface.clone()})
+    gradients = tape.with_gradients()
     handed = (d_joint, *finals, carry, carry_cell, carry_weights, d_words)
+    matrices = None if run.weights is None else packed_backward(run.weights, size)
     if run.stepwise:
-        by_steps.backward(run.sizes, size, gradients, run.matrices, handed, run.ends)
+        by_steps.backward(run.sizes, size, tape, gradients, matrices, handed, run.ends)
     else:
-        backward_launch(run.sizes, size, gradients, run.matrices, handed, run.ends)(0, run.x.shape[0])
+        backward_launch(run.sizes, size, gradients, matrices, handed, run.ends)(0, run.x.shape[0])
     if run.padded:  # an element of no steps hands back what it was given
         none = (run.ends == 0)[:, None]
         carry = torch.where(none, torch.cat([finals[0], finals[2].flatten(1)], dim=1), carry)

@@ -1,7 +1,7 @@
 """Steps launched one by one: for many batch elements, and for memories that one program would search too long.
 
-A program that runs a whole sequence streams all weights for one element and searches alone. Here torch multiplies for
-all elements at once, and a search can be split over many programs. The price is a few launches per step.
+A program that runs a whole sequence streams all weights for one element and searches alone. Here controllers are
+multiplied for 16 elements at once, or a search is split over many programs. The price is two launches per step.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sparsam import indexes
 from sparsam.engines.cuda.launch import (
     backward_launch,
-    cells_launch,
+    controllers_backward_launch,
+    controllers_launch,
+    encoded,
     forward_launch,
     new_scratch,
     no_tensor,
@@ -23,25 +26,39 @@ from sparsam.engines.cuda.layout import Layout, power_of_two
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory
 from sparsam.engines.cuda.tape import Tape
-from sparsam.engines.cuda.weights import Packed
+from sparsam.engines.cuda.weights import Packed, PackedBackward
 
 MANY_ELEMENTS = 264  # two per multiprocessor of an H200
 LONG_SEARCH = 4096  # rows there
 PROGRAMS = 528  # of a split search
 LEAST_PART, MOST_PARTS = 512, 128  # rows of a part of a search; parts
-SEARCH, SEARCH_WARPS = 128, 8
-WARPS = 4
+SEARCH_WARPS = 8
+WARPS, SEARCH = 2, 64  # of a program of one step of one element; rows that it looks at together
+WARPS_LINKED = 8
 
 
-def pays(size: Layout, batch: int, memory: CudaMemory) -> bool:
+def pays(size: Layout, batch: int, steps: int, memory: CudaMemory) -> bool:
     """Whether steps launched one by one are the faster way."""
-    return batch > MANY_ELEMENTS or memory.words.shape[1] > LONG_SEARCH
+    return batch > MANY_ELEMENTS or min(memory.words.shape[1] + steps * size.R, memory.rows) > LONG_SEARCH
+
+
+def pays_backward(batch: int) -> bool:
+    """The same for the backward pass, which searches for nothing."""
+    return batch > MANY_ELEMENTS
 
 
 def parts_of_search(batch: int, rows: int) -> int:
     """Programs that search for one element, a power of two; 0 when one is enough."""
     parts = min(PROGRAMS // batch, rows // LEAST_PART, MOST_PARTS)
     return 0 if parts < 2 else power_of_two(parts + 1) // 2
+
+
+def sketched(sizes: Any, rows: int) -> bool:
+    """Whether a split search over so many rows looks at codes first."""
+    index = sizes.index
+    if indexes.is_exact(index) or sizes.similarity != "cosine":
+        return False
+    return rows > (index.exact_until if isinstance(index, indexes.Auto) else index.checks)
 
 
 def forward(
@@ -57,43 +74,53 @@ def forward(
     parts: int | None = None,
 ) -> list[Tensor]:
     """All steps; returns the state's hidden, cell, read, read_rows and read_weights after the last."""
-    steps, batch = tape.unused.shape[:2]
+    steps, batch = tape.steps, tape.batch
     rows = memory.words.shape[1]
-    units, none = size.H, no_tensor(tape.joint)
-    _begin(size, tape, given)
     parts = parts_of_search(batch, rows) if parts is None else parts
-    partial = torch.empty(batch, parts, size.RP, size.KP, dtype=torch.int64, device=none.device) if parts else None
-    scratch = new_scratch(size, batch, rows, none)
-    if matrices is not None:
-        matrices = Packed(*(matrix.to(torch.float32) for matrix in matrices))
-        if size.CELL == "gru":
-            tape.gates[..., 3 * units :] = 0
-        tape.gates.add_(matrices.recurrent_bias)
-        recurrent, asking = matrices.recurrent_transposed, matrices.asking_transposed[:, : size.F]
-        hidden, joint, sums, asked = (
-            value.unbind(0) for value in (tape.joint[1:, :, :units], tape.joint, tape.gates, tape.interface)
-        )
-        run_cells = cells_launch(size, tape, (), ends)
-    shared = (sizes, size, tape, None, memory, links, ends)
-    more: dict[str, Any] = {"scratch": scratch, "warps": WARPS}
-    if partial is None:
-        run_step = forward_launch(*shared, **more)
-    else:
-        write = forward_launch(*shared, part="write", **more)
-        search = search_launch(sizes, size, tape, memory, ends, partial, SEARCH, SEARCH_WARPS)
-        read = forward_launch(*shared, part="read", partial=partial, **more)
-    for t in range(steps):
-        if matrices is not None:
-            sums[t].addmm_(joint[t], recurrent)
-            run_cells(t)
-            torch.addmm(matrices.asking_bias, hidden[t], asking, out=asked[t])
-        if partial is None:
+    if parts:
+        return _with_split_search(sizes, size, tape, matrices, given, memory, links, ends, parts)
+    _begin(size, tape, given)
+    warps = WARPS_LINKED if size.KL else WARPS
+    scratch = new_scratch(size, batch, no_tensor(tape.joint))
+    run_step = forward_launch(
+        sizes, size, tape, matrices, memory, links, ends, scratch=scratch, warps=warps, outside=True, search=SEARCH
+    )
+    if matrices is None:
+        for t in range(steps):
             run_step(t, t + 1)
-        else:
-            write(t, t + 1)
-            search(t)
-            read(t, t + 1)
+    else:
+        run_controllers = controllers_launch(size, tape, matrices, ends)
+        for t in range(steps):
+            run_controllers(t)
+            run_step(t, t + 1)
     return [new.to(old.dtype) for new, old in zip(_end(size, tape, ends, padded), given)]
+
+
+def _with_split_search(
+    sizes: Any,
+    size: Layout,
+    tape: Tape,
+    matrices: Packed | None,
+    given: list[Tensor],
+    memory: CudaMemory,
+    links: SparseLinks | None,
+    ends: Tensor,
+    parts: int,
+) -> list[Tensor]:
+    """Two launches a step: all that one program does for an element, and the search, which many share."""
+    steps, batch = tape.steps, tape.batch
+    rows = memory.words.shape[1]
+    codes = encoded(size, memory.words) if sketched(sizes, rows) else None
+    partial = torch.empty(batch, parts, size.RP, size.KP, dtype=torch.int64, device=tape.joint.device)
+    final = [torch.empty_like(value) for value in given]
+    shared = (sizes, size, tape, matrices, memory, links, ends)
+    turn = forward_launch(*shared, ends_of_state=(*given, *final), partial=partial, codes=codes)
+    search = search_launch(sizes, size, tape, memory, ends, partial, codes, SEARCH_WARPS)
+    turn(0, steps)
+    for t in range(steps):
+        search(t)
+        turn(t + 1, steps)
+    return final
 
 
 def _begin(size: Layout, tape: Tape, given: list[Tensor]) -> None:
@@ -112,7 +139,7 @@ def _begin(size: Layout, tape: Tape, given: list[Tensor]) -> None:
 
 def _end(size: Layout, tape: Tape, ends: Tensor, padded: bool) -> list[Tensor]:
     batch = ends.shape[0]
-    final: Any = (ends.long(), torch.arange(batch, device=ends.device)) if padded else tape.unused.shape[0]
+    final: Any = (ends.long(), torch.arange(batch, device=ends.device)) if padded else tape.steps
     joint = tape.joint[final]
     return [
         joint[:, : size.H].clone(),
@@ -124,27 +151,36 @@ def _end(size: Layout, tape: Tape, ends: Tensor, padded: bool) -> list[Tensor]:
 
 
 def backward(
-    sizes: Any, size: Layout, tape: Tape, matrices: Packed | None, handed: tuple[Tensor, ...], ends: Tensor
+    sizes: Any,
+    size: Layout,
+    tape: Tape,
+    gradients: Tape,
+    matrices: PackedBackward | None,
+    handed: tuple[Tensor, ...],
+    ends: Tensor,
 ) -> None:
-    """All steps, newest first; `handed` as in `backward_launch`."""
-    steps = tape.unused.shape[0]
-    d_joint, d_hidden, d_cell, _, _, carry, carry_cell = handed[:7]
-    units = size.H
-    carry.zero_()
-    carry_cell.zero_()
-    run_step = backward_launch(sizes, size, tape, None, handed, ends, WARPS)
-    if matrices is not None:
-        matrices = Packed(*(matrix.to(torch.float32) for matrix in matrices))
-        asking, recurrent = matrices.asking[:, :units], matrices.recurrent[:, : size.J]
-        dh = torch.empty_like(d_hidden)
-        direct = torch.zeros_like(d_hidden)
-        run_cells = cells_launch(size, tape, (d_joint, d_hidden, d_cell, dh, direct, carry, carry_cell), ends)
-        sums, asked = tape.gates.unbind(0), tape.interface.unbind(0)
+    """All steps, newest first; `handed` as in `backward_launch`, and likewise the tape as copied for its gradients."""
+    steps = tape.steps
+    d_joint, d_hidden, d_cell, d_read, d_weights, carry, carry_cell, carry_weights, d_words = handed
+    if matrices is None:
+        carry.zero_()
+        run_step = backward_launch(sizes, size, gradients, None, handed, ends, WARPS)
+        for t in reversed(range(steps)):
+            run_step(t, t + 1)
+        return
+    # What step t gets lies in the part t % 2, what it hands on in the other: the first step's ends up in part 1.
+    asked, direct = torch.empty_like(d_hidden), torch.empty_like(d_hidden)
+    parts = [tuple(torch.zeros_like(value) for value in (carry, carry_cell, direct)), (carry, carry_cell, direct)]
+    launches = []
+    for now in (0, 1):
+        own = (d_joint, d_hidden, d_cell, d_read, d_weights, parts[now][0], asked, carry_weights, d_words)
+        memories = backward_launch(sizes, size, gradients, matrices, own, ends, WARPS, outside=True)
+        given = (d_joint, d_hidden, d_cell, asked)
+        carried = (*parts[now], *parts[1 - now])
+        controllers = controllers_backward_launch(size, tape, gradients.gates, matrices, given, carried, ends)
+        launches.append((memories, controllers))
     for t in reversed(range(steps)):
-        run_step(t, t + 1)
-        if matrices is not None:
-            torch.mm(asked[t], asking, out=dh)
-            run_cells(t)
-            torch.mm(sums[t], recurrent, out=carry)
-    if matrices is not None:
-        carry[:, :units] += direct
+        memories, controllers = launches[t % 2]
+        memories(t, t + 1)
+        controllers(t)
+    carry[:, : size.H] += direct

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from sparsam.engines.cuda.layout import Layout
+from sparsam.engines.cuda.pieces import Pieces, Places, placed
 
 
-@dataclass(eq=False)
-class Tape:
+class Tape(Pieces):
     """Time comes first, then the batch element. The backward kernel turns gates and interface into their gradients."""
 
     gates: Tensor  # (T, B, 4 H)
     cells: Tensor  # c (T + 1, B, H)
-    joint: Tensor  # [h, r] (T + 1, B, J)
+    joint: Tensor  # [h, r] (T + 1, B, J), in memory of its own, which outlives the rest
     interface: Tensor  # (T, B, F), activated
     rows: Tensor  # (T + 1, B, RP, KP) int32, -1 for none; RP, KP and WP are powers of two
     weights: Tensor  # (T + 1, B, RP, KP)
@@ -30,34 +30,45 @@ class Tape:
     to_before: Tensor  # (T, B, RP, KP, KP): N(j, i) of the rows i read now and j read before
     to_after: Tensor  # P(j, i)
 
-    def tensors(self) -> list[Tensor]:
-        return list(vars(self).values())
+    def __init__(self, size: Layout, steps: int, batch: int, like: Tensor, arena: Tensor | None = None) -> None:
+        self.size, self.steps, self.batch = size, steps, batch
+        places, numbers = _places(size, steps, batch)
+        kind: dict[str, Any] = {"dtype": torch.float32, "device": like.device}
+        super().__init__(places, torch.empty(numbers, **kind) if arena is None else arena)
+        if arena is None:
+            self.joint = torch.empty(steps + 1, batch, size.J, **kind)
+
+    def with_gradients(self) -> Tape:
+        """The same with copies of gates and interface, for the backward kernel to change."""
+        tape = Tape(self.size, self.steps, self.batch, self.joint, self.arena)
+        tape.joint, tape.gates, tape.interface = self.joint, self.gates.clone(), self.interface.clone()
+        return tape
 
 
-def new_tape(size: Layout, steps: int, batch: int, like: Tensor) -> Tape:
-    """Room for `steps` steps, not filled."""
-    numbers: dict[str, Any] = {"dtype": torch.float32, "device": like.device}
-    counts: dict[str, Any] = {"dtype": torch.int32, "device": like.device}
-    heads, k = size.RP, size.KP
-    none = torch.empty(0, **numbers)
-    content = (none,) * 5
-    if size.KL:
-        content = (
-            torch.empty(steps, batch, heads, k, **counts),
-            torch.empty(steps, batch, heads, k, **numbers),
-            torch.empty(steps, batch, heads, k, size.WP, **numbers),
-            torch.empty(steps, batch, heads, k, k, **numbers),
-            torch.empty(steps, batch, heads, k, k, **numbers),
-        )
-    return Tape(
-        torch.empty(steps, batch, 4 * size.H, **numbers) if size.H else none,
-        torch.empty(steps + 1, batch, size.H, **numbers) if size.CELL == "lstm" else none,
-        torch.empty(steps + 1, batch, size.J, **numbers),
-        torch.empty(steps, batch, size.F, **numbers),
-        torch.empty(steps + 1, batch, heads, k, **counts),
-        torch.empty(steps + 1, batch, heads, k, **numbers),
-        torch.empty(steps, batch, heads, k, **numbers),
-        torch.empty(steps, batch, heads, **counts),
-        torch.empty(steps, batch, heads, k, size.WP, **numbers),
-        *content,
+Tape.NAMES = tuple(Tape.__annotations__)
+
+
+@lru_cache(maxsize=256)
+def _places(size: Layout, steps: int, batch: int) -> tuple[Places, int]:
+    """Places of every tensor but the joint one."""
+    heads, k = (steps, batch, size.RP), size.KP
+    read, later = (*heads, k), (steps + 1, batch, size.RP, k)
+    none = (0,)
+    content = bool(size.KL)
+    return placed(
+        {
+            "gates": ((steps, batch, 4 * size.H) if size.H else none, False),
+            "cells": ((steps + 1, batch, size.H) if size.CELL == "lstm" else none, False),
+            "interface": ((steps, batch, size.F), False),
+            "rows": (later, True),
+            "weights": (later, False),
+            "scores": (read, False),
+            "unused": (heads, True),
+            "read_words": ((*read, size.WP), False),
+            "content_rows": (read if content else none, True),
+            "content_weights": (read if content else none, False),
+            "content_words": ((*read, size.WP) if content else none, False),
+            "to_before": ((*read, k) if content else none, False),
+            "to_after": ((*read, k) if content else none, False),
+        }
     )

@@ -27,14 +27,19 @@ class Weights(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """What the kernels stream."""
+    """What the forward kernel streams."""
+
+    recurrent: Tensor  # (J, 4 H)
+    recurrent_bias: Tensor  # (4 H)
+    asking: Tensor  # (H, FS), rows padded to 16 bytes
+    asking_bias: Tensor  # (F)
+
+
+class PackedBackward(NamedTuple):
+    """What the backward kernel streams."""
 
     recurrent: Tensor  # (4 H, JS), rows padded to 16 bytes
     asking: Tensor  # (F, HS)
-    recurrent_transposed: Tensor  # (J, 4 H)
-    recurrent_bias: Tensor  # (4 H)
-    asking_transposed: Tensor  # (H, FS)
-    asking_bias: Tensor  # (F)
 
 
 def aligned_tensor(value: Tensor) -> Tensor:
@@ -43,28 +48,48 @@ def aligned_tensor(value: Tensor) -> Tensor:
     return value if value.data_ptr() % 16 == 0 else value.clone()
 
 
+def _gru_matrix(weights: Weights, w_read: Tensor, size: Layout) -> Tensor:
+    """(4 H, J): a GRU's four sums over [h, r]."""
+    units = size.H
+    recurrent = weights.hidden.new_zeros(4 * units, size.J)
+    recurrent[: 2 * units, :units] = weights.hidden[: 2 * units]
+    recurrent[: 3 * units, units:] = w_read
+    recurrent[3 * units :, :units] = weights.hidden[2 * units :]
+    return recurrent
+
+
+def _of_read(weights: Weights, size: Layout) -> Tensor:
+    """The part of the input's weights that r_{t-1} has; x's part is one product over all steps."""
+    return weights.input[:, weights.input.shape[1] - size.R * size.W :]
+
+
 def packed(weights: Weights, size: Layout) -> Packed:
-    """The matrices of one call; the input's share, a product over all steps, is left out."""
-    units, inputs = size.H, weights.input.shape[1] - size.R * size.W
-    w_read = weights.input[:, inputs:]
+    """The matrices of a forward pass."""
+    units, w_read = size.H, _of_read(weights, size)
     if size.CELL == "lstm":
-        recurrent, bias = torch.cat([weights.hidden, w_read], dim=1), weights.hidden_bias
+        recurrent, bias = torch.cat([weights.hidden.mT, w_read.mT]), weights.hidden_bias
     else:
-        recurrent = weights.hidden.new_zeros(4 * units, size.J)
-        recurrent[: 2 * units, :units] = weights.hidden[: 2 * units]
-        recurrent[: 3 * units, units:] = w_read
-        recurrent[3 * units :, :units] = weights.hidden[2 * units :]
-        bias = torch.zeros_like(recurrent[:, 0])
+        recurrent = _gru_matrix(weights, w_read, size).mT.contiguous()
+        bias = torch.zeros_like(recurrent[0])
         bias[: 2 * units] = weights.hidden_bias[: 2 * units]
         bias[3 * units :] = weights.hidden_bias[2 * units :]
-    asking = weights.interface
+    asking = weights.interface.mT
     return Packed(
+        recurrent,
+        aligned_tensor(bias),
+        F.pad(asking, (0, size.FS - size.F)) if size.FS > size.F else asking.contiguous(),
+        aligned_tensor(weights.interface_bias),
+    )
+
+
+def packed_backward(weights: Weights, size: Layout) -> PackedBackward:
+    """The matrices of a backward pass."""
+    w_read, asking = _of_read(weights, size), weights.interface
+    lstm = size.CELL == "lstm"
+    recurrent = torch.cat([weights.hidden, w_read], dim=1) if lstm else _gru_matrix(weights, w_read, size)
+    return PackedBackward(
         F.pad(recurrent, (0, size.JS - size.J)) if size.JS > size.J else recurrent,
         F.pad(asking, (0, size.HS - size.H)) if size.HS > size.H else aligned_tensor(asking),
-        recurrent.mT.contiguous(),
-        aligned_tensor(bias),
-        F.pad(asking.mT, (0, size.FS - size.F)) if size.FS > size.F else asking.mT.contiguous(),
-        aligned_tensor(weights.interface_bias),
     )
 
 

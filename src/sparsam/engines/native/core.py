@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from sparsam.engines.native import openmp
 
 native: Any = None
 missing: str | None = None
+takes_tensors = False  # else NumPy arrays over the same numbers
 
 try:
     from sparsam import _native as native  # type: ignore[no-redef]
@@ -17,3 +20,5 @@ else:
     _runtime = openmp.loaded_runtime()
     if _runtime is not None:
         native.use_openmp_runtime(_runtime)
+    _exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)  # from PyTorch 2.10 on
+    takes_tensors = _exchange is not None and native.use_tensors(torch.Tensor, _exchange)

@@ -15,11 +15,13 @@ from sparsam.engines import boundary
 from sparsam.engines.boundary import Inputs, Outputs
 from sparsam.engines.engine import Cell, Engine, Ran, converted_state, register
 from sparsam.engines.native import graph as graphs
+from sparsam.engines.native.arrays import array, called, tensor
 from sparsam.engines.native.core import missing
 from sparsam.engines.native.core import native as _native
 from sparsam.engines.native.index import core_settings
 from sparsam.engines.native.links import LinksFromDense, NativeLinks, link_parts
 from sparsam.engines.native.memory import DTYPES, HALF, Kind, NativeMemory, fresh_memory, from_dense
+from sparsam.engines.native.step import StepCall, StepInputs
 from sparsam.engines.reference.engine import reference_fields
 from sparsam.memories.description import SparseSizes
 from sparsam.memories.memory import Memory
@@ -44,6 +46,11 @@ def core_sizes(sizes: SparseSizes) -> Any:
     )
 
 
+@functools.lru_cache(maxsize=16)
+def core_cell(name: str) -> Any:
+    return getattr(_native.Cell, name)
+
+
 class NativeEngine(Engine):
     """SAM's and the SDNC's memory on the CPU in float32 or float64; parameters may be of half precision."""
 
@@ -52,7 +59,7 @@ class NativeEngine(Engine):
     compiles = True
     fuses = ("lstm", "gru")
 
-    def why_not(self, memory: Memory, like: Tensor, asked: bool) -> str | None:
+    def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
         if _native is None:
             return f"the extension sparsam._native is not there ({missing})"
         if not isinstance(getattr(memory, "sizes", None), SparseSizes):
@@ -86,6 +93,24 @@ class NativeEngine(Engine):
     def steps(self, memory: Any, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         return self._run(memory, None, vectors, state, ends, record)
 
+    def step(self, memory: Any, vector: Tensor, state: Any, active: Tensor | None, record: bool) -> Ran:
+        if active is not None or record or vector.dtype in HALF or torch.compiler.is_compiling():
+            return super().step(memory, vector, state, active, record)
+        sizes: SparseSizes = memory.sizes
+        links = state.links.graph if sizes.k_links else None
+        refuse_lost_links(sizes, state)
+        call = StepCall(sizes, core_sizes(sizes), state)
+        out = boundary.run(call, StepInputs(vector, state.read_weights, state.memory.graph, links))
+        fields: dict[str, Any] = {
+            "read": out.read,
+            "read_rows": call.rows,
+            "read_weights": out.read_weights,
+            "memory": state.memory.advanced(call.after, out.memory, call.pending),
+        }
+        if sizes.k_links:
+            fields["links"] = NativeLinks(vector.shape[0], out.links)
+        return Ran(out.read, fields, ())
+
     def sequence(self, memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         return self._run(memory, cell, x, state, ends, record)
 
@@ -107,8 +132,7 @@ class NativeEngine(Engine):
 
             return ops.traced_run(memory, cell, x, state, ends, record)
         sizes: SparseSizes = memory.sizes
-        if sizes.link_gradients and state.links.graph is None and state.memory.from_graph:
-            raise RuntimeError("state: expected state.detach() of a compiled call with link_gradients=True")
+        refuse_lost_links(sizes, state)
         call = NativeCall(sizes, cell, state, ends, record)
         links = state.links.graph if sizes.k_links else None
         weights: tuple[Any, ...] = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)
@@ -120,7 +144,7 @@ class NativeEngine(Engine):
             "read": out.read,
             "read_rows": call.rows,
             "read_weights": out.read_weights,
-            "memory": state.memory.advanced(call.after, out.memory),
+            "memory": state.memory.advanced(call.after, out.memory, call.pending),
         }
         if cell is not None:
             fields["hidden"] = out.hidden
@@ -133,6 +157,12 @@ class NativeEngine(Engine):
     def convert(self, state: State) -> State:
         half = any(isinstance(value, Tensor) and value.dtype in HALF for _, value in state.values())
         return converted_state(state.to(torch.float32) if half else state, native_fields)
+
+
+def refuse_lost_links(sizes: SparseSizes, state: Any) -> None:
+    """Links have no gradient from an eager call into a compiled one."""
+    if sizes.link_gradients and state.links.graph is None and state.memory.from_graph:
+        raise RuntimeError("state: expected state.detach() of a compiled call with link_gradients=True")
 
 
 def native_fields(state: Any) -> dict[str, Any]:
@@ -159,16 +189,6 @@ def singles(parameters: tuple[Tensor, ...]) -> Any:
     return tuple(parameter.float() for parameter in parameters)
 
 
-def array(tensor: Tensor | None) -> Any:
-    """The numbers of a tensor for the core, which takes NumPy arrays; that costs a tenth of DLPack."""
-    return None if tensor is None else tensor.detach().contiguous().numpy()
-
-
-def tensor(array: Any) -> Any:
-    """An array of the core as a tensor over the same memory; None for None."""
-    return None if array is None else torch.from_numpy(array)
-
-
 class NativeCall(boundary.Call):
     """One call of the core, and what it leaves behind beside the outputs."""
 
@@ -179,20 +199,22 @@ class NativeCall(boundary.Call):
         self.read_rows = state.read_rows
         self.ends = None if ends is None else ends.numpy()
         self.versions = state.memory.materialised()
-        self.after: list[Any] = []
+        self.source = getattr(state.memory, "pending", None)  # where the gradient of the memory goes
+        self.pending: Any = None  # where that of the memory left comes from
+        self.after: Any = None
         self.rows: Tensor | None = None
         self.accesses: list[Access] = []
 
     def forward(self, inputs: Inputs, differentiable: bool) -> Outputs:
         dtype, cell = inputs.x.dtype, self.cell
-        for name, value in inputs._asdict().items():
+        for value, name in zip(inputs, inputs._fields):
             if value is not None and value.dtype != dtype:
                 raise TypeError(f"{name}: expected dtype {dtype} like x, got {value.dtype}")
         run = _native.forward32 if dtype == torch.float32 else _native.forward64
-        record = self._checked(
+        record = called(
             run,
             core_sizes(self.sizes),
-            getattr(_native.Cell, "none" if cell is None else cell.name),
+            core_cell("none" if cell is None else cell.name),
             0 if cell is None else cell.hidden,
             *map(array, inputs[:9]),
             array(inputs.read),
@@ -204,40 +226,27 @@ class NativeCall(boundary.Call):
             self.record,
             torch.get_num_threads(),
         )
-        self.after, self.rows = record.after, torch.from_numpy(record.rows)
+        joint, hidden, inner, read, weights, rows = map(tensor, record.outputs())
+        self.after, self.rows = record.versions_after, rows
         if self.record:
             self.accesses = traced(record.trace)
         graph = links = None
         if differentiable:
             self.tape = record
-            self.versions = record.before
+            self.versions = record.versions_before
+            if self.pending is None:
+                self.pending = (_native.Pending32 if dtype == torch.float32 else _native.Pending64)()
             batch, rows = inputs.x.shape[1], self.sizes.rows
             graph = graphs.stand_in(inputs.x, (batch, rows, self.sizes.width))
             if self.sizes.link_gradients:
                 links = graphs.stand_in(inputs.x, (batch, 2 * rows + 1, rows))
-        return Outputs(
-            torch.from_numpy(record.joint),
-            tensor(record.hidden),
-            tensor(record.cell),
-            torch.from_numpy(record.read),
-            torch.from_numpy(record.weights),
-            graph,
-            links,
-        )
-
-    def _checked(self, run: Any, *arguments: Any) -> Any:
-        """Call the core; what it says of the rows read last is said of the state."""
-        try:
-            return run(*arguments)
-        except ValueError as error:
-            for ours, theirs in (("rows0", "read_rows"), ("weights0", "read_weights")):
-                if str(error).startswith(ours):
-                    raise ValueError(f"state: {str(error).replace(ours, theirs)}") from None
-            raise
+        return Outputs(joint, hidden, inner, read, weights, graph, links)
 
     def backward(self, inputs: Inputs, gradients: Outputs, needed: Inputs) -> Inputs:
         record, self.tape = self.tape, None
         run = _native.backward32 if inputs.x.dtype == torch.float32 else _native.backward64
+        backward_pass = torch._C._current_graph_task_id()
+        source = self.source if backward_pass >= 0 else None
         found = run(
             record,
             *map(array, inputs[:7]),
@@ -246,17 +255,20 @@ class NativeCall(boundary.Call):
             *map(array, graphs.parts(gradients.links)),
             bool(needed.x),
             torch.get_num_threads(),
+            bool(needed.memory),
+            self.pending,
+            source,
+            backward_pass,
         )
         memory = links = None
         batch, rows = inputs.x.shape[1], self.sizes.rows
         if needed.memory:
             shape = (batch, rows, self.sizes.width)
-            memory = graphs.sparse_rows(tensor(found.memory_at), tensor(found.memory_words), shape)
+            memory = graphs.memory_gradient(source, found.memory_at, found.memory_words, shape, inputs.x.dtype)
         if needed.links:
             shape = (batch, 2 * rows + 1, rows)
             links = graphs.sparse_rows(tensor(found.links_at), tensor(found.links_values), shape)
-        names = ("x", "w_ih", "w_hh", "b_ih", "b_hh", "w_interface", "b_interface", "hidden", "cell", "read", "weights")
-        return Inputs._make([*(tensor(getattr(found, name)) for name in names), memory, links])
+        return Inputs._make((*map(tensor, found.outputs()), memory, links))
 
 
 def traced(trace: tuple[Any, ...]) -> list[Access]:

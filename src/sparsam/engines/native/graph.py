@@ -1,10 +1,13 @@
 """What stands for a native memory in the autograd graph: tensors of the memory's shape without storage.
 
-Their gradients are sparse: rows and words, never N times W numbers.
+Their gradients are sparse: rows and words, never N times W numbers. Between two calls of the core the gradient is an
+empty one, and the rows stay in the core (`Pending` of csrc/memory/pending_gradients.h): autograd decides which call
+comes next, and the rows are there when it runs.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -14,12 +17,31 @@ from torch.autograd.function import once_differentiable
 
 def stand_in(like: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A tensor of zeros with the storage of one number: what a memory (B, N, W) is in the autograd graph."""
-    return like.new_zeros(()).expand(shape)
+    return zero(like.dtype).expand(shape)
+
+
+@functools.lru_cache(maxsize=8)
+def zero(dtype: torch.dtype) -> Tensor:
+    return torch.zeros((), dtype=dtype)
+
+
+@functools.lru_cache(maxsize=64)
+def nothing(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """The gradient that goes through autograd where the rows stay in the core."""
+    at = torch.zeros(2, 0, dtype=torch.int64)
+    return sparse_rows(at, torch.zeros(0, *shape[2:], dtype=dtype), shape)
 
 
 def sparse_rows(at: Tensor, words: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A sparse tensor of whole words: `at` (dimensions, n) names them, `words` is (n, W)."""
-    return torch.sparse_coo_tensor(at, words, shape, check_invariants=False)
+    return torch.sparse_coo_tensor(at, words, shape, check_invariants=False, device="cpu")
+
+
+def memory_gradient(source: Any, at: Any, words: Any, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """What a call hands to autograd: the core's rows, or nothing where they were left in `source`."""
+    if source is not None:
+        return nothing(shape, dtype)
+    return sparse_rows(torch.from_numpy(at), torch.from_numpy(words), shape)
 
 
 def parts(gradient: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
@@ -28,6 +50,8 @@ def parts(gradient: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         return None, None
     if not gradient.is_sparse:
         gradient = gradient.to_sparse(2)
+    if gradient._nnz() == 0:
+        return None, None
     return gradient._indices().contiguous(), gradient._values().contiguous()
 
 
@@ -90,7 +114,7 @@ class Cast(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, graph: Tensor, dtype: torch.dtype) -> Tensor:
         ctx.dtype = graph.dtype
-        return stand_in(torch.empty((), dtype=dtype), tuple(graph.shape))
+        return stand_in(torch.empty((), dtype=dtype, device="cpu"), tuple(graph.shape))
 
     @staticmethod
     @once_differentiable

@@ -70,7 +70,7 @@ class NativeLinks:
     def dense(self, memory: NativeMemory) -> DenseLinks:
         """N, P and p as matrices, of the memory that holds their numbers."""
         batch, rows, _ = memory.shape
-        flat = torch.zeros(batch, 2 * rows + 1, rows, dtype=memory.kind.dtype)
+        flat = torch.zeros(batch, 2 * rows + 1, rows, dtype=memory.kind.dtype, device="cpu")
         for b in range(batch):
             ids, columns, weights = memory.link_rows(b)
             at, entry = (columns >= 0).nonzero(as_tuple=True)

@@ -58,25 +58,30 @@ class NativeMemory:
     def __init__(
         self,
         kind: Kind,
-        versions: list[Any] | None,
+        versions: Any,
         origins: list[Any] | None,
         graph: Tensor | None = None,
         name: Tensor | None = None,
+        pending: Any = None,
     ) -> None:
         self.kind, self._versions, self._origins, self._graph = kind, versions, origins, graph
+        self.pending = pending  # where a later call leaves the gradient for the call that `graph` comes from, if one
         self.name, self._by_name = name, versions is None
         if name is None and names.TABLE.in_use:
             self.named()
 
     @property
     def versions(self) -> list[Any]:
+        """One for each batch element; what the core gave as one object, taken apart."""
         if self._versions is None:
             self._versions, self._origins = names.named_memory(self.name)  # type: ignore[arg-type]
-        return self._versions
+        return self._versions if type(self._versions) is list else list(self._versions)
 
     @property
     def origins(self) -> list[Any]:
-        return self.versions and self._origins  # type: ignore[return-value]
+        if self._versions is None:
+            self._versions, self._origins = names.named_memory(self.name)  # type: ignore[arg-type]
+        return self._origins  # type: ignore[return-value]
 
     @property
     def from_graph(self) -> bool:
@@ -88,12 +93,14 @@ class NativeMemory:
         """What stands for the memory in the graph of eager calls; None where it is a constant."""
         if self._graph is None and self.from_graph:
             with torch.enable_grad():  # it is kept, for calls with gradients too
-                self._graph = names.FromName.apply(self.name, torch.empty((), dtype=self.kind.dtype), self.shape)
+                self._graph = names.FromName.apply(
+                    self.name, torch.empty((), dtype=self.kind.dtype, device="cpu"), self.shape
+                )
         return self._graph
 
     @graph.setter
     def graph(self, graph: Tensor | None) -> None:
-        self._graph, self.name = graph, None
+        self._graph, self.name, self.pending = graph, None, None
         if names.TABLE.in_use:
             self.named()
 
@@ -105,7 +112,7 @@ class NativeMemory:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        batch = len(self._versions) if self.name is None else self.name.shape[0]  # type: ignore[arg-type]
+        batch = len(self._origins) if self.name is None else self.name.shape[0]  # type: ignore[arg-type]
         return batch, self.kind.rows, self.kind.width
 
     def __getattr__(self, name: str) -> Any:
@@ -130,26 +137,28 @@ class NativeMemory:
             got = (self.kind.rows, self.kind.width)
             raise ValueError(f"state: expected a memory (N, W) = ({rows}, {width}), got {got}")
 
-    def materialised(self) -> list[Any]:
+    def materialised(self) -> Any:
         """A version for every batch element.
 
         Blank ones are made anew at each call, so a fresh state is reusable. The core copies what elements share.
         """
+        if self._versions is not None and type(self._versions) is not list:
+            return self._versions  # as the core gave them
         if None not in self.versions:
             return self.versions
         make, core = getattr(_native, f"Version{self.kind.suffix}").fresh, self.kind.core()
         return [make(core, origin) if v is None else v for v, origin in zip(self.versions, self.origins)]
 
-    def advanced(self, versions: list[Any], graph: Tensor | None) -> NativeMemory:
+    def advanced(self, versions: Any, graph: Tensor | None, pending: Any = None) -> NativeMemory:
         """The memory after a call."""
-        return NativeMemory(self.kind, versions, self.origins, graph)
+        return NativeMemory(self.kind, versions, self.origins, graph, pending=None if graph is None else pending)
 
     def detach(self) -> NativeMemory:
         name = None if self.name is None else self.name.detach()
         return NativeMemory(self.kind, self._versions, self._origins, None, name)
 
     def clone(self) -> NativeMemory:
-        return self.advanced([None if v is None else v.copied() for v in self.versions], self.graph)
+        return self.advanced([None if v is None else v.copied() for v in self.versions], self.graph, self.pending)
 
     def blend(self, mask: Tensor, other: NativeMemory) -> NativeMemory:
         """Per batch element, the other memory where `mask` holds."""
@@ -193,21 +202,23 @@ class NativeMemory:
         """M_0 (B, N, W); where the batch shares it, a view of one memory."""
         batch, rows, width = self.shape
         if all(origin is None for origin in self.origins):
-            return torch.zeros(1, 1, 1, dtype=self.kind.dtype).expand(batch, rows, width)
+            return torch.zeros(1, 1, 1, dtype=self.kind.dtype, device="cpu").expand(batch, rows, width)
         if all(origin is self.origins[0] for origin in self.origins):
             return torch.from_numpy(self.origins[0].words(None)).expand(batch, rows, width)
-        every = torch.arange(rows)
+        every = torch.arange(rows, device="cpu")
         return torch.stack([self._origin_words(b, every) for b in range(batch)])
 
     def _origin_words(self, b: int, rows: Tensor) -> Tensor:
         if self.origins[b] is None:
-            return torch.zeros(len(rows), self.kind.width, dtype=self.kind.dtype)
+            return torch.zeros(len(rows), self.kind.width, dtype=self.kind.dtype, device="cpu")
         return torch.from_numpy(self.origins[b].words(rows.numpy()))
 
     def _written(self, b: int) -> tuple[Tensor, Tensor]:
         version = self.versions[b]
         if version is None:
-            return torch.zeros(0, dtype=torch.int64), torch.zeros(0, self.kind.width, dtype=self.kind.dtype)
+            return torch.zeros(0, dtype=torch.int64, device="cpu"), torch.zeros(
+                0, self.kind.width, dtype=self.kind.dtype, device="cpu"
+            )
         rows, words = version.written_rows()
         return torch.from_numpy(rows), torch.from_numpy(words)
 
@@ -218,8 +229,12 @@ class NativeMemory:
         """
         version, shape = self.versions[b], (0, self.kind.k_links)
         if version is None:
-            none = torch.zeros(shape, dtype=torch.int32)
-            return torch.zeros(0, dtype=torch.int64), none, torch.zeros(shape, dtype=self.kind.dtype)
+            none = torch.zeros(shape, dtype=torch.int32, device="cpu")
+            return (
+                torch.zeros(0, dtype=torch.int64, device="cpu"),
+                none,
+                torch.zeros(shape, dtype=self.kind.dtype, device="cpu"),
+            )
         ids, columns, weights = version.link_rows()
         return torch.from_numpy(ids), torch.from_numpy(columns), torch.from_numpy(weights)
 
@@ -227,14 +242,14 @@ class NativeMemory:
         """Rows of element b of usage above 0, ascending, and their usage; of a memory with allocation "free"."""
         version = self.versions[b]
         if version is None:
-            return torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=self.kind.dtype)
+            return torch.zeros(0, dtype=torch.int64, device="cpu"), torch.zeros(0, dtype=self.kind.dtype, device="cpu")
         rows, values = version.usage_rows()
         return torch.from_numpy(rows), torch.from_numpy(values)
 
     def recency(self, b: int) -> Tensor:
         """Rows of element b that were accessed, least recently first."""
         version = self.versions[b]
-        return torch.tensor([] if version is None else version.recency(), dtype=torch.int64)
+        return torch.tensor([] if version is None else version.recency(), dtype=torch.int64, device="cpu")
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """This memory where nothing changes; in another dtype, or, on another device, all its words (`DenseMemory`)."""
@@ -263,13 +278,15 @@ class NativeMemory:
         """All words of every batch element, as the reference engine keeps them."""
         batch, rows, _ = self.shape
         start = self._start()
-        words, last_access = start.clone(), torch.zeros(batch, rows, dtype=torch.int64)
-        usage = torch.zeros(batch, rows, dtype=self.kind.dtype) if self.kind.allocation == "free" else None
+        words, last_access = start.clone(), torch.zeros(batch, rows, dtype=torch.int64, device="cpu")
+        usage = (
+            torch.zeros(batch, rows, dtype=self.kind.dtype, device="cpu") if self.kind.allocation == "free" else None
+        )
         for b in range(batch):
             written, values = self._written(b)
             words[b, written] = values
             recency = self.recency(b)
-            last_access[b, recency] = torch.arange(1, len(recency) + 1)
+            last_access[b, recency] = torch.arange(1, len(recency) + 1, device="cpu")
             if usage is not None:
                 used, values = self.usage_rows(b)
                 usage[b, used] = values
@@ -301,7 +318,7 @@ def saved_part(exported: dict[str, Any] | None) -> dict[str, Tensor] | None:
     """What the core exports of a version, as tensors."""
     if exported is None:
         return None
-    return {name: torch.as_tensor(value) for name, value in exported.items() if value is not None}
+    return {name: torch.as_tensor(value, device="cpu") for name, value in exported.items() if value is not None}
 
 
 def core_part(part: dict[str, Tensor], dtype: torch.dtype) -> dict[str, Any]:

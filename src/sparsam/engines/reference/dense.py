@@ -28,7 +28,7 @@ def plain_cosine(query: Tensor, words: Tensor) -> Tensor:
 
 
 def norm(vectors: Tensor) -> Tensor:
-    """Lengths of vectors. The root of 0 has no derivative, so an all-zero vector gets the derivative 0 by name."""
+    """Lengths of vectors. The root of 0 has no derivative; an all-zero vector gets the derivative 0."""
     squares = vectors.square().sum(dim=-1)
     blank = squares == 0
     return torch.where(blank, 1.0, squares).sqrt() * ~blank

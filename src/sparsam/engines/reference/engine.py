@@ -22,7 +22,7 @@ class ReferenceEngine(Engine):
     name = "reference"
     compiles = True
 
-    def why_not(self, memory: Memory, like: Tensor, asked: bool) -> str | None:
+    def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
         """It runs everything whose index is exact."""
         sizes = getattr(memory, "sizes", None)
         if sizes is not None and not indexes.is_exact(sizes.index):

@@ -44,5 +44,5 @@ def filled(usage: Tensor, written: Tensor) -> Tensor:
 
 
 def without_traces(usage: Tensor) -> Tensor:
-    """Rule 5."""
+    """Rule 5: u (B, N) with usage too small to tell from 0 set to 0."""
     return torch.where(usage > 16 * torch.finfo(usage.dtype).tiny, usage, 0.0)

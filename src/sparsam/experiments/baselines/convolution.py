@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 
 class ShortConvolution(nn.Module):
-    """Causal depthwise convolution of ``taps`` steps. The state holds the last ``taps`` - 1 inputs."""
+    """Causal depthwise convolution of `taps` steps. The state holds the last `taps` - 1 inputs."""
 
     def __init__(self, width: int, taps: int = 4) -> None:
         super().__init__()

@@ -5,7 +5,7 @@ far as its gate b says, and reads with its query:
 
     S_t = S_(t-1) + b_t k_t (v_t - S_(t-1)^T k_t)^T,   o_t = S_t^T q_t,   |k_t| = |q_t| = 1
 
-The state has a fixed size, so recall is limited to about d pairs a head. With ``negative`` the gate reaches 2: then a
+The state has a fixed size, so recall is limited to about d pairs a head. With `negative` the gate reaches 2: then a
 step can reflect S and not only shrink it, without which a linear recurrence cannot track a parity (Grazzi et al. 2024).
 
 `delta_steps` is the definition, a loop over time; `delta_chunks` is what runs (the WY form of the paper): the same

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 
 from sparsam.experiments.baselines.attention import Attention
 from sparsam.experiments.baselines.delta import DeltaRule
+from sparsam.experiments.baselines.fla import delta_net, mamba2
+from sparsam.experiments.baselines.hold import Hold
 from sparsam.experiments.baselines.recurrent import LSTM, SAM
 from sparsam.tasks.tokens import TokenInput, digits_of
 from sparsam.training.start import StartConfig
@@ -34,6 +36,9 @@ MIXERS: dict[str, Callable[..., nn.Module]] = {
     "attention": Attention,
     "delta": DeltaRule,
     "lstm": LSTM,
+    "hold": Hold,
+    "fla-delta": delta_net,
+    "fla-mamba2": mamba2,
 }
 _OF_THE_MEMORY = ("memory_size", "word_size", "num_heads", "k", "index", "engine")
 
@@ -52,7 +57,7 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """A mixer and, where ``inner`` is not zero, a feed-forward part, each behind a norm and beside a residual."""
+    """A mixer and, where `inner` is not zero, a feed-forward part, each behind a norm and beside a residual."""
 
     def __init__(self, width: int, mixer: nn.Module, inner: int = 0) -> None:
         super().__init__()
@@ -75,7 +80,7 @@ class TokenModel(nn.Module):
         parameters: how many parameters the blocks should have in all; None for no feed-forward parts.
         settings: further arguments of a mixer by its name, such as {"sam": {"hidden_size": 64}}.
         start: what the first weights of the mixers "memory" and "sam" are moved to: the arguments of `StartConfig` by
-            name of the mixer.
+            name of the mixer. A memory without any begins as `SparseMemory` does.
         memory_size, word_size, num_heads, k, index, engine: of the mixers "memory" and "sam".
     """
 
@@ -104,6 +109,8 @@ class TokenModel(nn.Module):
             if name not in MIXERS:
                 raise ValueError(f"mixers: expected names among {', '.join(MIXERS)}, got {name!r}")
             common = shared if name in ("memory", "sam") else {}
+            if name == "memory" and name in (start or {}):
+                common = {**common, "start": "plain"}  # what is asked for is counted from there
             mixer = MIXERS[name](hidden_size, **{**common, **(settings or {}).get(name, {})})
             if name in (start or {}):
                 _move_start(name, mixer, StartConfig(**(start or {})[name]))
@@ -118,7 +125,7 @@ class TokenModel(nn.Module):
     def forward(
         self, tokens: Tensor, state: list[Any] | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, list[Any]]:
-        """Scores (T, B, O), or with ``mask`` (T, B) those of its M steps (M, O); and the state to go on with."""
+        """Scores (T, B, O), or with `mask` (T, B) those of its M steps (M, O); and the state to go on with."""
         x, after = self.embed(tokens), []
         for block, before in zip(self.blocks, state or [None] * len(self.blocks), strict=True):
             x, new = block(x, before)
@@ -145,7 +152,7 @@ def _count(module: nn.Module) -> int:
 
 
 def _inner_width(width: int, mixers: Sequence[nn.Module], parameters: int) -> int:
-    """The feed-forward width with which the blocks come as close to ``parameters`` as they can without exceeding it."""
+    """The feed-forward width with which the blocks come as close to `parameters` as they can without exceeding it."""
     fixed = sum(map(_count, mixers)) + 2 * width * len(mixers)
     inner = (parameters - fixed) // (3 * width * len(mixers))
     if inner < 1:

@@ -15,14 +15,17 @@ from sparsam.experiments.baselines.convolution import ShortConvolution
 
 
 class LSTM(nn.Module):
-    """`nn.LSTM` of the model's width."""
+    """`nn.LSTM` of the model's width, or of `hidden_size` units with a linear map back to the width."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, hidden_size: int | None = None) -> None:
         super().__init__()
-        self.cell = nn.LSTM(width, width)
+        units = width if hidden_size is None else hidden_size
+        self.cell = nn.LSTM(width, units)
+        self.output = None if units == width else nn.Linear(units, width)
 
     def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        return self.cell(x, state)
+        y, state = self.cell(x, state)
+        return (y if self.output is None else self.output(y)), state
 
 
 class SAMState(NamedTuple):
@@ -33,7 +36,7 @@ class SAMState(NamedTuple):
 
 
 class SAM(nn.Module):
-    """`sparsam.SAM` over a short convolution; ``settings`` are its arguments besides input and output size."""
+    """`sparsam.SAM` over a short convolution; `settings` are its arguments besides input and output size."""
 
     def __init__(self, width: int, conv: int = 4, **settings: Any) -> None:
         super().__init__()

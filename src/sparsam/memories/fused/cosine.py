@@ -23,8 +23,7 @@ def cosine(query: Tensor, words: Tensor) -> Tensor:
 class Cosine(torch.autograd.Function):
     """s(h,i) = q_h·m_i / z(h,i) with z = |q_h| |m_i| + 1e-6. With g the gradient of s, and a = g / z, c = a s:
 
-    dq_h = sum_i a(h,i) m_i - q_h / |q_h| sum_i c(h,i) |m_i|;
-    dm_i = sum_h a(h,i) q_h - m_i / |m_i| sum_h c(h,i) |q_h|.
+    dq_h = sum_i a(h,i) m_i - q_h / |q_h| sum_i c(h,i) |m_i|; dm_i = sum_h a(h,i) q_h - m_i / |m_i| sum_h c(h,i) |q_h|.
     """
 
     @staticmethod
@@ -39,7 +38,7 @@ class Cosine(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         query, words, query_norm, word_norm, scale, scores = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a graph of the gradient itself is asked for
+        if torch.is_grad_enabled():  # the gradient itself is to be differentiated
             wanted = [value for value in (query, words) if value.requires_grad]
             found = iter(torch.autograd.grad(plain_cosine(query, words), wanted, grad, create_graph=True))
             return tuple(next(found) if value.requires_grad else None for value in (query, words))

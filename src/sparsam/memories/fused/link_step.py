@@ -43,13 +43,13 @@ class LinkStep(torch.autograd.Function):
             new.diagonal(dim1=1, dim2=2).zero_()
             forward[at], backward[at] = follow_links(new, read[at])
         ctx.save_for_backward(link, precedence, written, read, after)
-        ctx.set_materialize_grads(False)  # nobody asks for the links after the last step, as a rule
+        ctx.set_materialize_grads(False)  # usually nothing uses the links after the last step
         return after, forward, backward
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         link, precedence, written, read, after = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a graph of the gradient itself is asked for
+        if torch.is_grad_enabled():  # the gradient itself is to be differentiated
             return plain_gradients((link, precedence, written, read), grads)
         to_after, to_forward, to_backward = grads
         to_forward = torch.zeros_like(read) if to_forward is None else to_forward

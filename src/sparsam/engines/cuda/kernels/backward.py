@@ -1,4 +1,7 @@
-"""A whole sequence backward, newest step first. Gates and interface of the tape become their gradients in place."""
+"""A whole sequence backward, newest step first. Gates and interface of the tape become their gradients in place.
+
+With CELL "outside" (`kernels.controllers`) a step ends with what h gets from the interface, which goes to `carry_cell`.
+"""
 
 import triton
 import triton.language as tl
@@ -65,6 +68,7 @@ def backward(
     PRODUCT: tl.constexpr,
 ):
     RK: tl.constexpr = RP * KP
+    FUSED: tl.constexpr = CELL == "lstm" or CELL == "gru"
     WORDS: tl.constexpr = R * W
     b = tl.program_id(0).to(tl.int64)
     length = tl.load(lengths + b)
@@ -88,7 +92,7 @@ def backward(
     t = tl.maximum(length, begin)
     while t < end:  # padding changes nothing
         tb = t * B + b
-        if CELL != "none":
+        if FUSED:
             for part in tl.static_range(4):
                 tl.store(gates + tb * (4 * H) + part * H + unit, tl.zeros([HP], tl.float32), mask=is_unit)
         asked = tl.arange(0, FP)
@@ -102,13 +106,13 @@ def backward(
         if t == length - 1:
             dr = tl.load(d_read + b * WORDS + head_word, mask=is_word, other=0.0)
             dw = tl.load(d_weights + b * (R * K) + head[:, None] * K + k[None, :], mask=real, other=0.0)
-            if CELL != "none":
+            if FUSED:
                 dh = tl.load(d_hidden + b * H + unit, mask=is_unit, other=0.0)
                 dc = tl.load(d_cell + b * H + unit, mask=is_unit, other=0.0)
         else:
             dr = tl.load(carry + H + head_word, mask=is_word, other=0.0)
             dw = tl.load(carry_weights + head_k)
-            if CELL != "none":
+            if FUSED:
                 dh = tl.load(carry + unit, mask=is_unit, other=0.0)
                 dc = tl.load(carry_cell + unit, mask=is_unit, other=0.0)
         while t >= begin:
@@ -196,7 +200,7 @@ def backward(
             dw = d_previous
 
             # 1: interface and controller
-            if CELL != "none":
+            if FUSED:
                 dh += tl.load(d_joint + tb * J + unit, mask=is_unit, other=0.0)
                 dh += vector_times_matrix(ask, asking, HS, F, H, HP, PRODUCT)
                 at = gates + tb * (4 * H)
@@ -211,11 +215,13 @@ def backward(
                 dh = direct + tl.load(carry + unit, mask=is_unit, other=0.0)
                 dr = tl.load(carry + H + head_word, mask=is_word, other=0.0)
             else:
+                if CELL == "outside":
+                    tl.store(carry_cell + unit, vector_times_matrix(ask, asking, HS, F, H, HP, PRODUCT), mask=is_unit)
                 dr = tl.zeros([RP, WP], tl.float32)
             t -= 1
         tl.debug_barrier()
         tl.store(carry + H + head_word, dr, mask=is_word)
         tl.store(carry_weights + head_k, dw)
-        if CELL != "none":
+        if FUSED:
             tl.store(carry + unit, dh, mask=is_unit)
             tl.store(carry_cell + unit, dc, mask=is_unit)

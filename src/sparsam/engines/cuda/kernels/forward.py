@@ -3,14 +3,16 @@
 What the backward pass needs goes to the tape: gates, cells, [h, r], interface, rows and weights, the words that were
 read. These are a constant number of bytes per step, and the memory itself need not be taken back.
 
-CELL "none" leaves the controller out: `interface` then holds what is asked of the memory, before its activation. A part
-of a step can be left out too (WRITE, READ), and the search be done elsewhere (SPLITS): `sparsam.engines.cuda.steps`.
+CELL "none" leaves the controller out: `interface` then holds what is asked of the memory, before its activation. With
+CELL "outside" somebody else has run it (`kernels.controllers`), and a step begins with the interface. The
+search can be done elsewhere (SPLITS), between two launches of one turn each (SHIFTED): `sparsam.engines.cuda.steps`.
 """
 
 import triton
 import triton.language as tl
 
 from sparsam.engines.cuda.kernels.cells import cell_forward
+from sparsam.engines.cuda.kernels.codes import code_of
 from sparsam.engines.cuda.kernels.following import mixed_read
 from sparsam.engines.cuda.kernels.links import update_links
 from sparsam.engines.cuda.kernels.ordering import key_number, key_row
@@ -45,6 +47,7 @@ def forward(
     asking_bias,  # (F)
     # state, written in place
     words,
+    codes,  # (B, M, WP) where CODED
     last_access,
     counters,  # (B, 8): clock, rows that may not be blank, frontier, head and tail of the queue
     queue_rows,
@@ -56,8 +59,6 @@ def forward(
     now_columns,
     now_weights,
     # scratch
-    mark,
-    changed,
     scratch_rows,
     scratch_weights,
     partial,  # (B, SPLITS, RP, KP) keys of a search that was split
@@ -98,17 +99,16 @@ def forward(
     KL: tl.constexpr,  # 0 for SAM
     KLP: tl.constexpr,
     CP: tl.constexpr,
-    CHANGED: tl.constexpr,
     SIMILARITY: tl.constexpr,
     PRODUCT: tl.constexpr,
     SEARCH: tl.constexpr,
-    LINKED: tl.constexpr,  # rows of P changed together
-    WRITE: tl.constexpr,
-    READ: tl.constexpr,
     SPLITS: tl.constexpr,
     ENDS: tl.constexpr,
+    CODED: tl.constexpr,
+    SHIFTED: tl.constexpr,  # one turn of the loop below, not all from `begin` to `end`
 ):
     RK: tl.constexpr = RP * KP
+    FUSED: tl.constexpr = CELL == "lstm" or CELL == "gru"
     WORDS: tl.constexpr = R * W
     b = tl.program_id(0).to(tl.int64)
     length = tl.minimum(tl.load(lengths + b), end)
@@ -119,6 +119,8 @@ def forward(
     first_entry = tl.load(counters + 3)  # of the queue
     last_entry = tl.load(counters + 4)
     words += b * M * W
+    if CODED:
+        codes += b * M * WP
     last_access += b * M
     queue_rows += b * queue_size
     queue_stamps += b * queue_size
@@ -129,8 +131,6 @@ def forward(
         after_weights += b * M * KL
         now_columns += b * KL
         now_weights += b * KL
-        mark += b * M
-        changed += b * CHANGED
         scratch_rows += b * RP * CP
         scratch_weights += b * RP * CP
 
@@ -146,84 +146,27 @@ def forward(
     head_k_word = head_k[:, :, None] * WP + column[None, None, :]
     real = (head < R)[:, None] & (k < K)[None, :]
     native_k = b * (R * K) + head[:, None] * K + k[None, :]
-    if ENDS:
-        start_row = tl.load(read_rows + native_k, mask=real, other=-1).to(tl.int32)
-        tl.store(rows + b * RK + head_k, start_row)
-        tl.store(weights + b * RK + head_k, tl.load(read_weights + native_k, mask=real, other=0.0))
-        start_word = tl.load(read + b * WORDS + head_word, mask=is_word, other=0.0)
-        tl.store(joint + b * J + H + head_word, start_word, mask=is_word)
-        if CELL != "none":
-            tl.store(joint + b * J + unit, tl.load(hidden + b * H + unit, mask=unit < H, other=0.0), mask=unit < H)
-        if CELL == "lstm":
-            tl.store(cells + b * H + unit, tl.load(cell + b * H + unit, mask=unit < H, other=0.0), mask=unit < H)
-        tl.debug_barrier()
-    t = begin
-    while t < length:
-        tb = t * B + b
-        after = tb + B
-        ask = interface + tb * F
-        if WRITE:
-            frontier, first_entry = least_recent(
-                queue_rows, queue_stamps, last_access, unused + tb * RP, frontier, first_entry, last_entry, M, R, 64
-            )
-
-            # 1: controller and interface
+    if ENDS:  # noqa: SIM102, the one is known when it is compiled, the other when it runs
+        if begin == 0:
+            start_row = tl.load(read_rows + native_k, mask=real, other=-1).to(tl.int32)
+            tl.store(rows + b * RK + head_k, start_row)
+            tl.store(weights + b * RK + head_k, tl.load(read_weights + native_k, mask=real, other=0.0))
+            start_word = tl.load(read + b * WORDS + head_word, mask=is_word, other=0.0)
+            tl.store(joint + b * J + H + head_word, start_word, mask=is_word)
             if CELL != "none":
-                at = gates + tb * (4 * H)
-                told: tl.constexpr = 4 * H if CELL == "lstm" else 3 * H  # sums in which x has a part
-                value = tl.load(at + every_sum, mask=every_sum < told, other=0.0)
-                value += tl.load(recurrent_bias + every_sum, mask=every_sum < 4 * H, other=0.0)
-                value += vector_times_matrix(joint + tb * J, recurrent, 4 * H, J, 4 * H, SP, PRODUCT)
-                tl.store(at + every_sum, value, mask=every_sum < 4 * H)
-                tl.debug_barrier()
-                next_hidden = joint + after * J
-                cell_forward(at, cells + tb * H, cells + after * H, joint + tb * J, next_hidden, unit, H, CELL)
-                tl.debug_barrier()
-                value = vector_times_matrix(next_hidden, asking, FS, H, F, FP, PRODUCT)
-                value += tl.load(asking_bias + asked, mask=asked < F, other=0.0)
-            else:
-                value = tl.load(ask + asked, mask=asked < F, other=0.0)
-            # beta = 1 + softplus, alpha and gamma = sigmoid; queries, write words and read modes stay as they are
-            gate = asked - 2 * WORDS
-            activated = tl.where(gate < R, 1 + softplus(value), tl.sigmoid(value))
-            tl.store(ask + asked, tl.where((gate >= 0) & (gate < 3 * R), activated, value), mask=asked < F)
+                tl.store(joint + b * J + unit, tl.load(hidden + b * H + unit, mask=unit < H, other=0.0), mask=unit < H)
+            if CELL == "lstm":
+                tl.store(cells + b * H + unit, tl.load(cell + b * H + unit, mask=unit < H, other=0.0), mask=unit < H)
             tl.debug_barrier()
-
-            # 2 to 4: erase u, then write
-            row, its_head, fresh, weight = write_entries(
-                rows + tb * RK, weights + tb * RK, unused + tb * RP, ask + 2 * WORDS + R, SIZE, R, RP, KP
-            )
-            there = row >= 0
-            in_word = there[:, None] & (column < W)[None, :]
-            word = tl.load(ask + WORDS + its_head[:, None] * W + column[None, :], mask=in_word, other=0.0)
-            added = summed_over_same(row, tl.where(there, weight, 0.0)[:, None] * word)
-            same = (row[:, None] == row[None, :]) & there[:, None]
-            erased = tl.sum((same & fresh[None, :]).to(tl.int32), 1) > 0
-            place = words + row[:, None] * W + column[None, :]
-            old = tl.load(place, mask=in_word & (erased == 0)[:, None], other=0.0)
-            tl.store(place, old + added, mask=in_word)
-            used = tl.maximum(used, tl.max(row, 0) + 1)
-            if KL > 0:
-                averaged, first = averaged_over_heads(row, weight, R)
-                update_links(
-                    row,
-                    averaged,
-                    first,
-                    before_columns,
-                    before_weights,
-                    after_columns,
-                    after_weights,
-                    now_columns,
-                    now_weights,
-                    mark,
-                    changed,
-                    KL,
-                    KLP,
-                    LINKED,
-                )
-            tl.debug_barrier()
-
-        if READ:
+    # A turn reads for step t - 1 and writes for step t, so that a search that is split comes between two turns.
+    turns_before = 0 if SHIFTED else begin
+    last = begin if SHIFTED else length
+    t = begin
+    while t <= last:
+        if (t > turns_before) & (t <= length):
+            tb = (t - 1) * B + b
+            after = tb + B
+            ask = interface + tb * F
             # 5: read
             if SPLITS > 0:
                 key = merged(partial + b * (SPLITS * RK), SPLITS, K, RP, KP)
@@ -280,31 +223,96 @@ def forward(
             clock += 1
             last_entry = touch(row, weight, delta, clock, queue_rows, queue_stamps, last_access, last_entry)
             tl.debug_barrier()
+
+        if t < length:
+            tb = t * B + b
+            after = tb + B
+            ask = interface + tb * F
+            frontier, first_entry = least_recent(
+                queue_rows, queue_stamps, last_access, unused + tb * RP, frontier, first_entry, last_entry, M, R, 64
+            )
+
+            # 1: controller and interface
+            if FUSED:
+                at = gates + tb * (4 * H)
+                told: tl.constexpr = 4 * H if CELL == "lstm" else 3 * H  # sums in which x has a part
+                value = tl.load(at + every_sum, mask=every_sum < told, other=0.0)
+                value += tl.load(recurrent_bias + every_sum, mask=every_sum < 4 * H, other=0.0)
+                value += vector_times_matrix(joint + tb * J, recurrent, 4 * H, J, 4 * H, SP, PRODUCT)
+                tl.store(at + every_sum, value, mask=every_sum < 4 * H)
+                tl.debug_barrier()
+                next_hidden = joint + after * J
+                cell_forward(at, cells + tb * H, cells + after * H, joint + tb * J, next_hidden, unit, H, CELL)
+                tl.debug_barrier()
+            if CELL != "none":
+                value = vector_times_matrix(joint + after * J, asking, FS, H, F, FP, PRODUCT)
+                value += tl.load(asking_bias + asked, mask=asked < F, other=0.0)
+            else:
+                value = tl.load(ask + asked, mask=asked < F, other=0.0)
+            # beta = 1 + softplus, alpha and gamma = sigmoid; queries, write words and read modes stay as they are
+            gate = asked - 2 * WORDS
+            activated = tl.where(gate < R, 1 + softplus(value), tl.sigmoid(value))
+            tl.store(ask + asked, tl.where((gate >= 0) & (gate < 3 * R), activated, value), mask=asked < F)
+            tl.debug_barrier()
+
+            # 2 to 4: erase u, then write
+            row, its_head, fresh, weight = write_entries(
+                rows + tb * RK, weights + tb * RK, unused + tb * RP, ask + 2 * WORDS + R, SIZE, R, RP, KP
+            )
+            there = row >= 0
+            in_word = there[:, None] & (column < W)[None, :]
+            word = tl.load(ask + WORDS + its_head[:, None] * W + column[None, :], mask=in_word, other=0.0)
+            added = summed_over_same(row, tl.where(there, weight, 0.0)[:, None] * word)
+            same = (row[:, None] == row[None, :]) & there[:, None]
+            erased = tl.sum((same & fresh[None, :]).to(tl.int32), 1) > 0
+            place = words + row[:, None] * W + column[None, :]
+            new = added + tl.load(place, mask=in_word & (erased == 0)[:, None], other=0.0)
+            tl.debug_barrier()  # another thread may hold the same row
+            tl.store(place, new, mask=in_word)
+            if CODED:
+                tl.store(codes + row[:, None] * WP + column[None, :], code_of(new), mask=there[:, None])
+            used = tl.maximum(used, tl.max(row, 0) + 1)
+            if KL > 0:
+                averaged, first = averaged_over_heads(row, weight, R)
+                update_links(
+                    row,
+                    averaged,
+                    first,
+                    before_columns,
+                    before_weights,
+                    after_columns,
+                    after_weights,
+                    now_columns,
+                    now_weights,
+                    KL,
+                    KLP,
+                )
+            tl.debug_barrier()
         t += 1
     tl.store(counters, clock)
     tl.store(counters + 1, used)
     tl.store(counters + 2, frontier)
     tl.store(counters + 3, first_entry)
     tl.store(counters + 4, last_entry)
-    if ENDS:
-        final = length * B + b
-        row = tl.load(rows + final * RK + head_k)
-        tl.store(last_rows + native_k, row.to(tl.int64), mask=real)
-        tl.store(last_weights + native_k, tl.load(weights + final * RK + head_k), mask=real)
-        word = tl.load(joint + final * J + H + head_word, mask=is_word, other=0.0)
-        tl.store(last_read + b * WORDS + head_word, word, mask=is_word)
-        if CELL != "none":
-            state = tl.load(joint + final * J + unit, mask=unit < H, other=0.0)
-            tl.store(last_hidden + b * H + unit, state, mask=unit < H)
-        if CELL == "lstm":
-            state = tl.load(cells + final * H + unit, mask=unit < H, other=0.0)
-            tl.store(last_cell + b * H + unit, state, mask=unit < H)
-    if READ:
-        # padding: products over all steps, and the output layer, must not meet what was never written
-        t = tl.maximum(length, begin)
-        while t < end:
-            place = joint + ((t + 1) * B + b) * J + H
-            tl.store(place + head_word, tl.zeros([RP, WP], tl.float32), mask=is_word)
+    if ENDS:  # noqa: SIM102
+        if (begin == end) | (not SHIFTED):
+            final = length * B + b
+            row = tl.load(rows + final * RK + head_k)
+            tl.store(last_rows + native_k, row.to(tl.int64), mask=real)
+            tl.store(last_weights + native_k, tl.load(weights + final * RK + head_k), mask=real)
+            word = tl.load(joint + final * J + H + head_word, mask=is_word, other=0.0)
+            tl.store(last_read + b * WORDS + head_word, word, mask=is_word)
             if CELL != "none":
-                tl.store(place - H + unit, tl.zeros([HP], tl.float32), mask=unit < H)
-            t += 1
+                state = tl.load(joint + final * J + unit, mask=unit < H, other=0.0)
+                tl.store(last_hidden + b * H + unit, state, mask=unit < H)
+            if CELL == "lstm":
+                state = tl.load(cells + final * H + unit, mask=unit < H, other=0.0)
+                tl.store(last_cell + b * H + unit, state, mask=unit < H)
+    # padding: products over all steps, and the output layer, must not meet what was never written
+    t = tl.maximum(length, begin)
+    while (t < end) & ((begin == 0) | (not SHIFTED)):
+        place = joint + ((t + 1) * B + b) * J + H
+        tl.store(place + head_word, tl.zeros([RP, WP], tl.float32), mask=is_word)
+        if CELL != "none":
+            tl.store(place - H + unit, tl.zeros([HP], tl.float32), mask=unit < H)
+        t += 1

@@ -1,28 +1,39 @@
 """One step of the SDNC's sparse links N, P and p (section D.1), by the rules of `sparsam.engines.reference.links`.
 
-A row of N or P is K_L columns, -1 for none, and their weights. All rows of P that change are found first, each once:
-every candidate writes its number to its row's place in `mark`, and the one that stands there in the end speaks for it.
+A row of N or P is K_L columns in any order, -1 for none, and their weights. Entries enter a row P(j,.) only when j is
+in p, so only these K_L rows are chosen anew. In the other rows of P that a step changes, those in N(i,.) of a written
+row i, the entry P(j,i) decays where it stands; no two (i, j) meet in one place.
 """
 
 import triton
 import triton.language as tl
 
-from sparsam.engines.cuda.kernels.ordering import NOTHING, key_number, key_row, largest_of_two, sort_key
+from sparsam.engines.cuda.kernels.ordering import NOTHING, key_number, key_row, rank_in_two, sort_key
 
 NO_LINK = tl.constexpr(1.8807909613156847e-37)  # 16 times the smallest normal float32: what counts as above 0
 
 
 @triton.jit
-def _keep(columns, weights, at, key, KL: tl.constexpr, KLP: tl.constexpr, wanted):
-    """Stores keys (rows, KLP), as columns and weights, to the rows `at` where `wanted`."""
+def _place(columns, weights, at, key, rank, KL: tl.constexpr, wanted):
+    """Stores keys (rows, X), as columns and weights, at their rank in the rows `at` where `wanted`."""
+    place = at[:, None] * KL + rank
+    mask = wanted[:, None] & (key != NOTHING) & (rank < KL)
+    tl.store(columns + place, key_row(key), mask=mask)
+    tl.store(weights + place, key_number(key), mask=mask)
+
+
+@triton.jit
+def _keep(columns, weights, at, first, second, ranks, KL: tl.constexpr, KLP: tl.constexpr, wanted):
+    """Stores the K_L largest of the keys `first` and `second` (rows, ...) to the rows `at`; what is left is no link."""
+    first_rank, second_rank = ranks
+    _place(columns, weights, at, first, first_rank, KL, wanted)
+    _place(columns, weights, at, second, second_rank, KL, wanted)
+    count = tl.sum((first != NOTHING).to(tl.int32), 1) + tl.sum((second != NOTHING).to(tl.int32), 1)
     entry = tl.arange(0, KLP)[None, :]
-    there = key != NOTHING
-    column = tl.where(there, key_row(key), -1)
-    weight = tl.where(there, key_number(key), 0.0)
     place = at[:, None] * KL + entry
-    mask = wanted[:, None] & (entry < KL)
-    tl.store(columns + place, column, mask=mask)
-    tl.store(weights + place, weight, mask=mask)
+    blank = wanted[:, None] & (entry >= count[:, None]) & (entry < KL)
+    tl.store(columns + place, tl.full(place.shape, -1, tl.int32), mask=blank)
+    tl.store(weights + place, tl.zeros(place.shape, tl.float32), mask=blank)
 
 
 @triton.jit
@@ -41,11 +52,8 @@ def update_links(
     after_weights,
     now_columns,
     now_weights,
-    mark,  # (N) scratch
-    changed,  # (X * KLP + KLP) scratch: the rows of P that change
     KL: tl.constexpr,
     KLP: tl.constexpr,
-    BLOCK: tl.constexpr,
 ):
     size: tl.constexpr = row.shape[0]
     entry = tl.arange(0, KLP)
@@ -61,61 +69,50 @@ def update_links(
     old_column = tl.load(before_columns + place, mask=asked, other=-1)
     old_weight = tl.load(before_weights + place, mask=asked, other=0.0)
     old_there = old_column >= 0
+    in_p = (old_column[:, :, None] == p_column[None, None, :]) & old_there[:, :, None]
 
-    # which rows of P change: those in p and in N(i,.)
-    number = tl.arange(0, size)[:, None] * KLP + entry[None, :]
-    tl.store(mark + old_column, number, mask=old_there)
-    tl.store(mark + p_column, size * KLP + entry, mask=p_there)
-    tl.debug_barrier()
-    speaks = old_there & (tl.load(mark + old_column, mask=old_there, other=-1) == number)
-    p_speaks = p_there & (tl.load(mark + p_column, mask=p_there, other=-1) == size * KLP + entry)
-    flat = tl.reshape(speaks.to(tl.int32), [size * KLP])
-    rank = tl.cumsum(flat, 0) - flat
-    tl.store(changed + rank, tl.reshape(old_column, [size * KLP]), mask=flat > 0)
-    count = tl.sum(flat, 0)
-    p_flat = p_speaks.to(tl.int32)
-    tl.store(changed + count + tl.cumsum(p_flat, 0) - p_flat, p_column, mask=p_speaks)
-    count += tl.sum(p_flat, 0)
-    tl.debug_barrier()
+    # P(j,i) <- (1 - w(i)) P(j,i) for written i and j in N(i,.), not in p
+    fades = old_there & (tl.sum(in_p.to(tl.int32), 2) == 0)
+    place = old_column[:, :, None] * KL + entry[None, None, :]
+    asked_j = fades[:, :, None] & (entry < KL)[None, None, :]
+    column = tl.load(after_columns + place, mask=asked_j, other=-1)
+    linked = asked_j & (column == row[:, None, None])
+    faded = decay[:, None, None] * tl.load(after_weights + place, mask=linked, other=0.0)
+    gone = faded <= NO_LINK
+    tl.store(after_weights + place, tl.where(gone, 0.0, faded), mask=linked)
+    tl.store(after_columns + place, tl.full(place.shape, -1, tl.int32), mask=linked & gone)
 
-    # P(j,i) <- (1 - w(i)) P(j,i) + w(i) p(j) for written i and j in p or N(i,.)
-    begin = 0
-    while begin < count:
-        which = begin + tl.arange(0, BLOCK)
-        valid = which < count
-        j = tl.load(changed + which, mask=valid, other=-1)
-        j_p = tl.sum(tl.where(j[:, None] == p_column[None, :], p_weight[None, :], 0.0), 1)
-        asked_j = valid[:, None] & (entry < KL)[None, :]
-        j_column = tl.load(after_columns + j[:, None] * KL + entry[None, :], mask=asked_j, other=-1)
-        j_weight = tl.load(after_weights + j[:, None] * KL + entry[None, :], mask=asked_j, other=0.0)
-        linked = tl.sum((old_column[None, :, :] == j[:, None, None]).to(tl.int32), 2) > 0
-        able = written[None, :] & (row[None, :] != j[:, None]) & valid[:, None]
-        touched = (linked | (j_p > 0)[:, None]) & able
-        same = (j_column[:, None, :] == row[None, :, None]) & touched[:, :, None]
-        old = tl.sum(tl.where(same, j_weight[:, None, :], 0.0), 2)
-        stays = (tl.sum(same.to(tl.int32), 1) == 0) & (j_column >= 0)
-        j_kept = _link_key(j_weight, j_column, stays)
-        row_there = tl.broadcast_to(row[None, :], [BLOCK, size])
-        j_new = _link_key(decay[None, :] * old + weight[None, :] * j_p[:, None], row_there, touched)
-        _keep(after_columns, after_weights, j, largest_of_two(j_new, j_kept, KL, KLP), KL, KLP, valid)
-        begin += BLOCK
-    tl.debug_barrier()
+    # P(j,i) <- (1 - w(i)) P(j,i) + w(i) p(j) for written i and j in p
+    asked_p = p_there[:, None] & (entry < KL)[None, :]
+    j_column = tl.load(after_columns + p_column[:, None] * KL + entry[None, :], mask=asked_p, other=-1)
+    j_weight = tl.load(after_weights + p_column[:, None] * KL + entry[None, :], mask=asked_p, other=0.0)
+    touched = written[None, :] & (row[None, :] != p_column[:, None]) & p_there[:, None]
+    same = (j_column[:, None, :] == row[None, :, None]) & touched[:, :, None]
+    old = tl.sum(tl.where(same, j_weight[:, None, :], 0.0), 2)
+    stays = (tl.sum(same.to(tl.int32), 1) == 0) & (j_column >= 0)
+    j_kept = _link_key(j_weight, j_column, stays)
+    written_row = tl.broadcast_to(row[None, :], [KLP, size])
+    j_new = _link_key(decay[None, :] * old + weight[None, :] * p_weight[:, None], written_row, touched)
+    j_ranks = rank_in_two(j_new, j_kept)
 
     # N(i,.) <- (1 - w(i)) N(i,.) + w(i) p
-    in_p = (old_column[:, :, None] == p_column[None, None, :]) & old_there[:, :, None]
     from_p = tl.sum(tl.where(in_p, p_weight[None, None, :], 0.0), 2)
     kept = _link_key(decay[:, None] * old_weight + weight[:, None] * from_p, old_column, old_there)
     new_there = (tl.sum(in_p.to(tl.int32), 1) == 0) & p_there[None, :] & (p_column[None, :] != row[:, None])
     new_column = tl.broadcast_to(p_column[None, :], [size, KLP])
     new = _link_key(weight[:, None] * p_weight[None, :], new_column, new_there)
-    _keep(before_columns, before_weights, row, largest_of_two(kept, new, KL, KLP), KL, KLP, written)
+    ranks = rank_in_two(kept, new)
 
     # p <- (1 - sum w) p + w
     share = tl.maximum(1 - tl.sum(tl.where(written, weight, 0.0), 0), 0.0)
     again = (p_column[:, None] == row[None, :]) & written[None, :]
     p_value = share * p_weight + tl.sum(tl.where(again, weight[None, :], 0.0), 1)
-    p_kept = _link_key(p_value, p_column, p_there)
-    p_new = _link_key(weight, row, written & (tl.sum(again.to(tl.int32), 0) == 0))
-    p_key = largest_of_two(p_new[None, :], p_kept[None, :], KL, KLP)
+    p_kept = _link_key(p_value, p_column, p_there)[None, :]
+    p_new = _link_key(weight, row, written & (tl.sum(again.to(tl.int32), 0) == 0))[None, :]
+    p_ranks = rank_in_two(p_new, p_kept)
+
+    tl.debug_barrier()  # other threads store what was loaded here
     one = tl.zeros([1], tl.int32)
-    _keep(now_columns, now_weights, one, p_key, KL, KLP, one == 0)
+    _keep(after_columns, after_weights, p_column, j_new, j_kept, j_ranks, KL, KLP, p_there)
+    _keep(before_columns, before_weights, row, kept, new, ranks, KL, KLP, written)
+    _keep(now_columns, now_weights, one, p_new, p_kept, p_ranks, KL, KLP, one == 0)

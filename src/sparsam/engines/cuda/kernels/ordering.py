@@ -28,18 +28,18 @@ def key_row(key):
 
 
 @triton.jit
-def largest_of_two(first, second, K: tl.constexpr, KP: tl.constexpr):
-    """The K largest keys of two lists (rows, ...) along the second dimension, as (rows, KP), largest first."""
-    place = tl.arange(0, KP)[None, :]
-    found = tl.full([first.shape[0], KP], NOTHING, tl.int64)
-    k = 0
-    while k < K:  # not unrolled: instructions would not fit their cache
-        top = tl.maximum(tl.max(first, 1), tl.max(second, 1))
-        first = tl.where(first == top[:, None], NOTHING, first)
-        second = tl.where(second == top[:, None], NOTHING, second)
-        found = tl.where(place == k, top[:, None], found)
-        k += 1
-    return found
+def _larger(keys, others):
+    """For each of keys (rows, X), how many of others (rows, Y) are larger."""
+    return tl.sum((others[:, None, :] > keys[:, :, None]).to(tl.int32), 2)
+
+
+@triton.jit
+def rank_in_two(first, second):
+    """The places, from 0, that keys of two lists (rows, ...) have among all of their row, largest first.
+
+    Comparing all with all is one pass; taking the largest K times is a chain of K.
+    """
+    return _larger(first, first) + _larger(first, second), _larger(second, first) + _larger(second, second)
 
 
 @triton.jit
@@ -51,6 +51,21 @@ def largest(keys, K: tl.constexpr, KP: tl.constexpr):
     while k < K:
         top = tl.max(keys, 1)
         keys = tl.where(keys == top[:, None], NOTHING, keys)
+        found = tl.where(place == k, top[:, None], found)
+        k += 1
+    return found
+
+
+@triton.jit
+def largest_of_two(first, second, K: tl.constexpr, KP: tl.constexpr):
+    """The K largest keys of two lists (rows, ...) along the second dimension, as (rows, KP), largest first."""
+    place = tl.arange(0, KP)[None, :]
+    found = tl.full([first.shape[0], KP], NOTHING, tl.int64)
+    k = 0
+    while k < K:  # not unrolled: instructions would not fit their cache
+        top = tl.maximum(tl.max(first, 1), tl.max(second, 1))
+        first = tl.where(first == top[:, None], NOTHING, first)
+        second = tl.where(second == top[:, None], NOTHING, second)
         found = tl.where(place == k, top[:, None], found)
         k += 1
     return found

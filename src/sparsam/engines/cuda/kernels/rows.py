@@ -25,4 +25,6 @@ def add_to_rows(matrix, row, part, W: tl.constexpr):
     added = summed_over_same(row, part)
     mask = (row >= 0)[:, None] & (column < W)[None, :]
     place = matrix + row[:, None] * W + column[None, :]
-    tl.store(place, tl.load(place, mask=mask, other=0.0) + added, mask=mask)
+    total = tl.load(place, mask=mask, other=0.0) + added
+    tl.debug_barrier()  # another thread may hold the same row
+    tl.store(place, total, mask=mask)

@@ -3,7 +3,8 @@
 import triton
 import triton.language as tl
 
-from sparsam.engines.cuda.kernels.ordering import NOTHING, largest, sort_key
+from sparsam.engines.cuda.kernels.codes import code_of
+from sparsam.engines.cuda.kernels.ordering import NOTHING, key_row, largest, largest_of_two, sort_key
 
 EPSILON = tl.constexpr(1e-6)  # as in `sparsam.engines.reference.addressing`
 
@@ -74,15 +75,71 @@ def merged(partial, SPLITS: tl.constexpr, K: tl.constexpr, RP: tl.constexpr, KP:
     return largest(tl.reshape(keys, [RP, SPLITS * KP]), K, KP)
 
 
-@triton.jit(do_not_specialize=["t", "B", "M"])
+@triton.jit
+def _score_groups(
+    words,
+    codes,
+    turned,  # queries (WP, QP), or with codes their codes
+    query_norm,  # (QP)
+    maxima,
+    begin,
+    end,
+    i,
+    G,
+    RP: tl.constexpr,
+    W: tl.constexpr,
+    BLOCK: tl.constexpr,
+    GROUP: tl.constexpr,
+    SIMILARITY: tl.constexpr,
+    CODED: tl.constexpr,
+):
+    """The best score of every group of rows in block i, or with codes about that, to `maxima` (RP, G)."""
+    NG: tl.constexpr = BLOCK // GROUP
+    WP: tl.constexpr = turned.shape[0]
+    QP: tl.constexpr = turned.shape[1]
+    row = begin + i * BLOCK + tl.arange(0, BLOCK)
+    there = (row < end)[:, None]
+    column = tl.arange(0, WP)
+    if CODED:
+        code = tl.load(codes + row[:, None] * WP + column[None, :], mask=there, other=0)
+        score = tl.dot(code, turned, out_dtype=tl.int32).to(tl.float32)
+    else:
+        tile = _words(words, row, end, W, WP)
+        dot = tl.dot(tile, turned, input_precision="tf32x3")
+        score = similarity(dot, query_norm[None, :], tl.sqrt(tl.sum(tile * tile, 1))[:, None], SIMILARITY)
+    top = tl.max(tl.reshape(tl.where(there, score, float("-inf")), [NG, GROUP, QP]), 1)
+    head = tl.arange(0, QP)[None, :]
+    group = i * NG + tl.arange(0, NG)[:, None]
+    tl.store(maxima + head * G + group, top, mask=(head < RP) & (group >= 0))
+
+
+@triton.jit
+def _best_groups(maxima, groups, G, RP: tl.constexpr, C: tl.constexpr, CP: tl.constexpr, CHUNK: tl.constexpr):
+    """Keys (RP, CP) of the C groups of rows whose best scores, maxima (RP, G), are largest."""
+    head = tl.arange(0, RP)[:, None]
+    best = tl.full([RP, CP], NOTHING, tl.int64)
+    first = 0
+    while first < groups:
+        group = first + tl.arange(0, CHUNK)[None, :]
+        there = (group < groups) & (head >= 0)
+        top = tl.load(maxima + head * G + group, mask=there, other=0.0)
+        best = largest_of_two(best, tl.where(there, sort_key(top, group), NOTHING), C, CP)
+        first += CHUNK
+    return best
+
+
+@triton.jit(do_not_specialize=["t", "B", "M", "G"])
 def search(
     interface,
     words,
+    codes,  # (B, M, WP) where CODED
     counters,
     lengths,
+    maxima,  # (B, SPLITS, RP, G) scratch
     partial,
     B,
     M,
+    G,
     t,
     F: tl.constexpr,
     R: tl.constexpr,
@@ -92,21 +149,68 @@ def search(
     KP: tl.constexpr,
     WP: tl.constexpr,
     BLOCK: tl.constexpr,
+    GROUP: tl.constexpr,
+    STAGES: tl.constexpr,  # 0 for a loop that Triton's interpreter can run
     SIMILARITY: tl.constexpr,
     SPLITS: tl.constexpr,
+    CODED: tl.constexpr,
+    C: tl.constexpr,  # groups of rows that are looked at row by row, and their power of two
+    CP: tl.constexpr,
 ):
-    """One step's search, each of SPLITS programs over its part of the rows of one element."""
+    """One step's search, each of SPLITS programs over its part of the rows of one element: keys (RP, KP) to `partial`.
+
+    First the best score of every group of rows. The K best rows are in the K groups of the best such scores, ties to
+    the lowest row included, and only these are looked at row by row (C = K); their scores are taken anew, without the
+    products' rounding. With codes the first look is at them: what is found is scored exactly, and need not be the best.
+    """
+    NG: tl.constexpr = BLOCK // GROUP
+    QP: tl.constexpr = RP if RP > 8 else 8  # a product of matrices takes no fewer columns
     b = tl.program_id(0).to(tl.int64)
     split = tl.program_id(1)
     if t < tl.load(lengths + b):
         head = tl.arange(0, RP)
         column = tl.arange(0, WP)
-        is_word = (head < R)[:, None] & (column < W)[None, :]
-        query = tl.load(interface + (t * B + b) * F + head[:, None] * W + column[None, :], mask=is_word, other=0.0)
+        is_column = (column < W)[None, :]
+        asked = interface + (t * B + b) * F
+        query = tl.load(asked + head[:, None] * W + column[None, :], mask=(head < R)[:, None] & is_column, other=0.0)
+        query_norm = tl.sqrt(tl.sum(query * query, 1))[:, None]
+        words += b * M * W
+        maxima += (b * SPLITS + split) * RP * G
         count = tl.minimum(tl.load(counters + b * 8 + 1) + K, M)
         part = tl.cdiv(tl.cdiv(count, SPLITS), BLOCK) * BLOCK
         begin = split * part
         end = tl.minimum(begin + part, count)
-        key = most_similar(query, words + b * M * W, begin, end, W, K, KP, WP, BLOCK, SIMILARITY)
-        place = ((b * SPLITS + split) * RP + head[:, None]) * KP + tl.arange(0, KP)[None, :]
-        tl.store(partial + place, key)
+        blocks = tl.cdiv(tl.maximum(end - begin, 0), BLOCK)
+        any_head = tl.arange(0, QP)
+        place = asked + any_head[:, None] * W + column[None, :]
+        every = tl.load(place, mask=(any_head < R)[:, None] & is_column, other=0.0)
+        norms = tl.sqrt(tl.sum(every * every, 1))
+        if CODED:
+            codes += b * M * WP
+            turned = tl.trans(code_of(every))
+        else:
+            turned = tl.trans(every)
+        if STAGES > 0:
+            for i in tl.range(0, blocks, num_stages=STAGES):
+                _score_groups(
+                    words, codes, turned, norms, maxima, begin, end, i, G, RP, W, BLOCK, GROUP, SIMILARITY, CODED
+                )
+        else:
+            i = 0
+            while i < blocks:
+                _score_groups(
+                    words, codes, turned, norms, maxima, begin, end, i, G, RP, W, BLOCK, GROUP, SIMILARITY, CODED
+                )
+                i += 1
+        tl.debug_barrier()
+        group = _best_groups(maxima, blocks * NG, G, RP, C, CP, 512)
+        row = begin + key_row(group)[:, :, None] * GROUP + tl.arange(0, GROUP)[None, None, :]
+        row = tl.reshape(tl.where((group != NOTHING)[:, :, None], row, M), [RP, CP * GROUP])
+        there = row < end
+        mask = there[:, :, None] & (column < W)[None, None, :]
+        tile = tl.load(words + row[:, :, None] * W + column[None, None, :], mask=mask, other=0.0)
+        dot = tl.sum(query[:, None, :] * tile, 2)
+        score = similarity(dot, query_norm, tl.sqrt(tl.sum(tile * tile, 2)), SIMILARITY)
+        key = largest(tl.where(there, sort_key(score, row), NOTHING), K, KP)
+        at = ((b * SPLITS + split) * RP + head[:, None]) * KP + tl.arange(0, KP)[None, :]
+        tl.store(partial + at, key)

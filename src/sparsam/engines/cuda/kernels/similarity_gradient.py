@@ -8,7 +8,7 @@ from sparsam.engines.cuda.kernels.search import EPSILON
 
 @triton.jit
 def similarity_gradient(gradient, score, query, words, SIMILARITY: tl.constexpr):
-    """For a gradient of scores (RP, KP), of queries (RP, WP) and words (RP, KP, WP): theirs.
+    """Gradients of the queries (RP, WP) and the words (RP, KP, WP), given the gradient of their scores (RP, KP).
 
     cosine, with z = |q| |m| + 1e-6, a = g / z and c = a s:   dq = sum_k a m - q / |q| sum_k c |m|;
     dm = a q - m / |m| c |q|.   euclidean: dm = 2 g (q - m), dq = -sum_k dm.   dot: dq = sum_k g m, dm = g q.

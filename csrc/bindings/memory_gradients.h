@@ -1,0 +1,120 @@
+// Rows read last as arguments, and gradients of memories and links on their way in and out.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "bindings/arguments.h"
+#include "bindings/results.h"
+#include "step/record.h"
+
+namespace sparsam {
+
+inline std::vector<int32_t> rows_from(nb::handle value, const SequenceShape& s) {
+  const In<int64_t> rows(value, "rows0", {s.batch, s.heads, s.k});
+  std::vector<int32_t> out;
+  out.reserve(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i)
+    out.push_back(int32_t(require_within("rows0", rows.data()[i], -1, s.rows - 1)));
+  return out;
+}
+
+// Null for None.
+template <class T>
+PendingGradients<T>* pending_from(nb::handle value, const char* name) {
+  if (value.is_none()) return nullptr;
+  return &taken_object<PendingGradients<T>>(value, name, (std::string("a Pending of ") + ElementName<T>::kName).c_str());
+}
+
+template <class T>
+void require_weights(const In<T>& weights) {
+  for (size_t i = 0; i < weights.size(); ++i)
+    if (weights.data()[i] < 0) refuse("weights0", "numbers of at least 0", std::to_string(weights.data()[i]));
+}
+
+// Gradients of memories: batch elements and rows (2, n), and words (n, W). Empty for None.
+template <class T>
+std::vector<RowGradients<T>> memory_gradients(const SequenceShape& s, nb::handle at_, nb::handle words_) {
+  if (at_.is_none()) {
+    require_none(words_, "memory_words", "where memory_at is None");
+    return {};
+  }
+  std::vector<RowGradients<T>> out(s.batch);
+  const In<int64_t> at(at_, "memory_at", {2, kAny});
+  const int64_t count = at.length(1);
+  const In<T> words(words_, "memory_words", {count, s.width});
+  for (int64_t i = 0; i < count; ++i) {
+    auto& to = out[size_t(require_within("memory_at: batch elements", at.data()[i], 0, s.batch - 1))];
+    to.rows.push_back(int32_t(require_within("memory_at: rows", at.data()[count + i], 0, s.rows - 1)));
+    to.words.insert(to.words.end(), words.data() + i * s.width, words.data() + (i + 1) * s.width);
+  }
+  return out;
+}
+
+// Gradients of links: batch elements, rows of `Links` and columns (3, n), and values (n).
+template <class T>
+std::vector<LinkEntries<T>> link_gradients(const SequenceShape& s, nb::handle at_, nb::handle values_) {
+  std::vector<LinkEntries<T>> out(s.batch);
+  if (at_.is_none()) {
+    require_none(values_, "link_values", "where link_at is None");
+    return out;
+  }
+  if (!s.link_gradients) refuse("link_at", "None, since the links are constants", described(at_));
+  const In<int64_t> at(at_, "link_at", {3, kAny});
+  const int64_t count = at.length(1);
+  const In<T> values(values_, "link_values", {count});
+  for (int64_t i = 0; i < count; ++i) {
+    auto& to = out[size_t(require_within("link_at: batch elements", at.data()[i], 0, s.batch - 1))];
+    to.ids.push_back(require_within("link_at: rows", at.data()[count + i], 0, 2 * int64_t(s.rows)));
+    to.columns.push_back(int32_t(require_within("link_at: columns", at.data()[2 * count + i], 0, s.rows - 1)));
+    to.values.push_back(values.data()[i]);
+  }
+  return out;
+}
+
+template <class T>
+nb::object memory_at(const Gradients<T>& g) {
+  if (g.memory.empty()) return nb::none();
+  std::vector<int64_t> batches, rows;
+  for (size_t b = 0; b < g.memory.size(); ++b) {
+    batches.insert(batches.end(), g.memory[b].rows.size(), int64_t(b));
+    rows.insert(rows.end(), g.memory[b].rows.begin(), g.memory[b].rows.end());
+  }
+  const size_t count = rows.size();
+  batches.insert(batches.end(), rows.begin(), rows.end());
+  return to_numpy(std::move(batches), {2, count});
+}
+template <class T>
+nb::object memory_words(const Gradients<T>& g) {
+  if (g.memory.empty()) return nb::none();
+  std::vector<T> words;
+  for (const auto& one : g.memory) words.insert(words.end(), one.words.begin(), one.words.end());
+  const size_t width = size_t(g.shape.width), count = words.size() / width;
+  return to_numpy(std::move(words), {count, width});
+}
+template <class T>
+nb::object links_at(const Gradients<T>& g) {
+  if (!g.shape.link_gradients) return nb::none();
+  std::vector<int64_t> batches, ids, columns;
+  for (size_t b = 0; b < g.links.size(); ++b) {
+    batches.insert(batches.end(), g.links[b].ids.size(), int64_t(b));
+    ids.insert(ids.end(), g.links[b].ids.begin(), g.links[b].ids.end());
+    columns.insert(columns.end(), g.links[b].columns.begin(), g.links[b].columns.end());
+  }
+  const size_t count = ids.size();
+  batches.insert(batches.end(), ids.begin(), ids.end());
+  batches.insert(batches.end(), columns.begin(), columns.end());
+  return to_numpy(std::move(batches), {3, count});
+}
+template <class T>
+nb::object links_values(const Gradients<T>& g) {
+  if (!g.shape.link_gradients) return nb::none();
+  std::vector<T> values;
+  for (const auto& one : g.links) values.insert(values.end(), one.values.begin(), one.values.end());
+  const size_t count = values.size();
+  return to_numpy(std::move(values), {count});
+}
+
+}  // namespace sparsam

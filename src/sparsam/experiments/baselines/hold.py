@@ -1,0 +1,64 @@
+"""A linear recurrence whose gates can be exactly 0 and 1, so that it can hold something for any number of steps.
+
+    h_t = f_t h_(t-1) + i_t u_t,   f_t = hard(F z_t),   i_t = hard(I z_t),   hard(x) = min(max(x / 6 + 1/2, 0), 1)
+
+z is a short convolution of the input and u = U z. Gates depend on the input alone, as in Mamba. There a gate comes
+close to 1 and what is held fades, by a factor e after 10,000 steps with 0.9999; a hard gate that is fully open keeps
+every bit. With f = 1 and i = 1 at some tokens and 0 at the others, h counts those tokens. What goes on is sin h and
+cos h: channels that count in steps of different size say how many there were as the positions of a Transformer do.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sparsam.experiments.baselines.convolution import ShortConvolution
+
+
+def recurrence(gates: Tensor, values: Tensor, start: Tensor) -> Tensor:
+    """h_t = gates_t h_(t-1) + values_t for all t at once, given h_0, by doubling: ceil(log2 T) passes over the whole.
+
+    After the pass of span s, step t holds what the last 2s steps did: h_t = gates h_(t-2s) + values.
+    """
+    values = torch.cat([torch.addcmul(values[:1], gates[:1], start), values[1:]])
+    span = 1
+    while span < len(values):
+        late = torch.addcmul(values[span:], gates[span:], values[:-span])
+        gates = torch.cat([gates[:span], gates[span:] * gates[:-span]])
+        values = torch.cat([values[:span], late])
+        span *= 2
+    return values
+
+
+class HoldState(NamedTuple):
+    """h (B, D), and the convolution's last inputs."""
+
+    held: Tensor
+    recent: Tensor
+
+
+class Hold(nn.Module):
+    """The recurrence above, channel by channel; its output is a linear map of sin h, cos h and z."""
+
+    def __init__(self, width: int, conv: int = 4) -> None:
+        super().__init__()
+        self.width = width
+        self.conv = ShortConvolution(width, conv)
+        self.project = nn.Linear(width, 3 * width)
+        self.output = nn.Linear(3 * width, width)
+        with torch.no_grad():
+            self.project.bias[:width].uniform_(1.0, 4.0)  # f begins between 2/3 and 1, in a third of the channels at 1
+            self.project.weight[2 * width :] *= 0.1  # small steps: hundreds of tokens turn h by about once at first
+            self.project.bias[2 * width :] = 0
+
+    def forward(self, x: Tensor, state: HoldState | None = None) -> tuple[Tensor, HoldState]:
+        z, recent = self.conv(x, None if state is None else state.recent)
+        keep, take, new = self.project(z).chunk(3, -1)
+        kept, added = F.hardsigmoid(keep), F.hardsigmoid(take) * new
+        start = x.new_zeros(x.shape[1:]) if state is None else state.held
+        angle = recurrence(kept, added, start)
+        return self.output(torch.cat([angle.sin(), angle.cos(), z], -1)), HoldState(angle[-1], recent)

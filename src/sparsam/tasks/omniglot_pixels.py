@@ -1,0 +1,55 @@
+"""Omniglot from pixels: the drawings as they are, seen through a small convolutional network that is trained with the
+model (`sparsam.tasks.labelled_images.LabelledImages`).
+
+Episodes, splits, labels and augmentation are those of `sparsam.tasks.omniglot.Omniglot`: neither normalisation nor
+stroke directions. The paper shows pixels and one-hot labels to the controller itself and has it answer in one-hot
+labels; here both go through the input layer, for every model alike.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+from sparsam.tasks.labelled_images import LabelledImages
+from sparsam.tasks.omniglot import Omniglot
+
+__all__ = ["OmniglotPixels"]
+
+LAYER = ("features", "channels", "label_size", "fixed_norm")  # settings of the input layer
+
+
+class OmniglotPixels(Omniglot):
+    """Episodes of hand-written characters, with an input layer.
+
+    Args:
+        root: where the data is; see `sparsam.data.locate`.
+        features, channels, label_size, fixed_norm: of the input layer.
+        image_size, settings: see `sparsam.tasks.omniglot.Omniglot`; `normalise` and `strokes` are not among them.
+    """
+
+    name = "omniglot_pixels"
+
+    def __init__(
+        self, root: str | os.PathLike[str] | None = None, *, image_size: int = 28, labels: int = 500, **settings: Any
+    ) -> None:
+        for key in ("normalise", "strokes"):
+            if key in settings:
+                raise ValueError(f"{key}: expected none, this task shows pixels as they are, got {settings[key]!r}")
+        layer = {key: settings.pop(key) for key in LAYER if key in settings}
+        super().__init__(root, labels, image_size=image_size, **settings)
+        self._layer: dict[str, Any] = {"image_size": image_size, "labels": labels, **layer}
+        with torch.device("meta"):  # takes no random numbers
+            made = self.input_layer()
+        self.input_size, self.output_size = made.input_size, made.output_size
+
+    def input_layer(self) -> LabelledImages:
+        """A fresh input layer; the trainer puts it before the model and trains both."""
+        return self.layer_of(**self._layer)
+
+    @staticmethod
+    def layer_of(image_size: int = 28, labels: int = 500, **settings: Any) -> LabelledImages:
+        """The input layer of a task with these settings, for which no data is needed."""
+        return LabelledImages(image_size, labels, **{key: settings[key] for key in LAYER if key in settings})

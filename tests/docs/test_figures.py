@@ -1,0 +1,284 @@
+"""README, the results pages and the JSON beside them say the same: every number of their tables is compared.
+
+A printed number agrees with a value when it is the value rounded to the digits that are printed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections.abc import Iterable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README, RESULTS, REAL = (ROOT / name for name in ("README.md", "docs/results.md", "docs/results_real_data.md"))
+NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w.]*\d)")
+
+
+def load(name: str) -> Any:
+    return json.loads((ROOT / "docs" / "results" / f"{name}.json").read_text())
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """All tables of a page, each a list of rows of cells; the first row is the head."""
+    found: list[list[list[str]]] = []
+    inside = False
+    for line in text.splitlines():
+        if not line.startswith("|"):
+            inside = False
+            continue
+        if not inside:
+            found.append([])
+            inside = True
+        if not re.fullmatch(r"[|\-: ]+", line):
+            found[-1].append([cell.strip().replace("**", "") for cell in line.strip().strip("|").split("|")])
+    return found
+
+
+def table(path: Path, *head: str) -> list[list[str]]:
+    """The rows of the one table whose head begins with these cells."""
+    matching = [t for t in tables(path.read_text(encoding="utf-8")) if t[0][: len(head)] == list(head)]
+    assert len(matching) == 1, f"{path.name}: {len(matching)} tables begin with {head}"
+    return matching[0][1:]
+
+
+def row(path: Path, *begins: str) -> list[str]:
+    """The one row of a page's tables whose first cell begins like this."""
+    rows = [r for t in tables(path.read_text(encoding="utf-8")) for r in t if r[0].startswith(begins)]
+    assert len(rows) == 1, f"{path.name}: {len(rows)} rows begin with {begins}"
+    return rows[0]
+
+
+def numbers(cell: str) -> list[Decimal]:
+    return [Decimal(text.replace(",", "")) for text in NUMBER.findall(cell)]
+
+
+def agrees(printed: Decimal, value: float) -> bool:
+    """Whether `printed` is `value` rounded to the digits that are printed; halves may be rounded either way."""
+    unit = Decimal(1).scaleb(int(printed.as_tuple().exponent))
+    return abs(Decimal(value) - printed) <= unit / 2 + Decimal("1e-9")
+
+
+def assert_cell(cell: str, values: Iterable[float], where: str) -> None:
+    wanted = list(values)
+    found = numbers(cell)
+    assert len(found) == len(wanted), f"{where}: {cell!r} should hold {wanted}"
+    for printed, value in zip(found, wanted, strict=True):
+        assert agrees(printed, value), f"{where}: {cell!r} says {printed}, the JSON {value}"
+
+
+def _plain(path: Path) -> str:
+    """A page as one line."""
+    return " ".join(path.read_text(encoding="utf-8").split()) + " "
+
+
+def percent(result: dict[str, Any]) -> float:
+    return 100 * result["test"]["mean"]
+
+
+def test_numbers_are_read_and_compared_as_printed() -> None:
+    assert numbers("1.00 (4,096: 57; 45), 4.5 ± 1.6%") == [
+        Decimal(text) for text in ("1.00", "4096", "57", "45", "4.5", "1.6")
+    ]
+    assert agrees(Decimal("0.173"), 0.1734) and not agrees(Decimal("0.173"), 0.1766)
+    assert agrees(Decimal("8192"), 8192) and not agrees(Decimal("8192"), 4096)
+
+
+# bAbI
+
+
+def test_babi_by_task() -> None:
+    babi = load("babi")
+    head = tables(REAL.read_text())[[t[0][0] for t in tables(REAL.read_text())].index("task")][0]
+    best = min(("sdnc-0", "sdnc-1", "sdnc-2"), key=lambda run: babi[run]["validation"]["mean"])
+    runs = {"sdnc": best, "sam": "sam-0", "lstm": "lstm-0"}
+    runs |= {f"{model}, unfinished": f"{model}-0" for model in ("dam", "ntm", "dnc")}
+    for cells in table(REAL, "task"):
+        for column, name in enumerate(head):
+            if name not in runs:
+                continue
+            test = babi[runs[name]]["test"]
+            if cells[0].startswith("mean"):
+                wanted = 100 * test["mean"]
+            elif cells[0].startswith("failed"):
+                wanted = test["failed"]
+            else:
+                wanted = 100 * test["tasks"][cells[0].partition(":")[0]]
+            assert_cell(cells[column], [wanted], f"bAbI, {cells[0]}, {name}")
+
+
+def test_babi_targets_and_readme() -> None:
+    babi = load("babi")
+    sdnc = [percent(babi[f"sdnc-{seed}"]) for seed in range(3)]
+    mean, deviation = statistics.mean(sdnc), statistics.stdev(sdnc)
+    best = min((babi[f"sdnc-{seed}"] for seed in range(3)), key=lambda run: run["validation"]["mean"])
+    assert_cell(row(REAL, "bAbI mean test error, SDNC, best")[3], [percent(best), best["test"]["failed"]], "best SDNC")
+    assert_cell(row(REAL, "bAbI mean test error, SDNC, 3 seeds")[3], [mean, deviation, *sdnc], "SDNC of 3 seeds")
+    sam = babi["sam-0"]
+    assert_cell(row(REAL, "bAbI mean test error, SAM")[3], [percent(sam), sam["test"]["failed"]], "SAM")
+    assert_cell(row(REAL, "bAbI, LSTM")[3], [percent(babi["lstm-0"])], "LSTM")
+    unfinished = numbers(row(REAL, "bAbI, DAM, NTM, DNC")[3])[:3]
+    for printed, model in zip(unfinished, ("dam", "ntm", "dnc"), strict=True):
+        assert agrees(printed, percent(babi[f"{model}-0"])), model
+    assert_cell(row(README, "bAbI, one SAM")[2], [percent(sam)], "README, SAM on bAbI")
+    assert_cell(row(README, "bAbI, SDNC")[2], [mean, deviation], "README, SDNC on bAbI")
+    claim = numbers(row(RESULTS, "bAbI: SDNC")[1])
+    for printed, value in zip(claim[:3], (percent(best), mean, deviation), strict=True):
+        assert agrees(printed, value), "results.md, bAbI"
+    assert agrees(claim[4], percent(sam)), "results.md, SAM on bAbI"
+
+
+# Omniglot
+
+
+def test_omniglot_by_presentation() -> None:
+    results = load("omniglot")["sam, stroke directions, 500 labels"]
+    rows = table(REAL, "characters", "error", "1st")
+    assert len(rows) == 8
+    for cells in rows:
+        entry = results[cells[0]]
+        shown = [entry["error"], *(entry["by_presentation"][n - 1] for n in (1, 2, 3, 4, 5, 10)), 1 - 1 / int(cells[0])]
+        for cell, value in zip(cells[1:], shown, strict=True):
+            assert_cell(cell, [value], f"Omniglot, strokes, {cells[0]} characters")
+
+
+def test_omniglot_short_runs() -> None:
+    results = load("omniglot")
+    for cells in table(REAL, "model", "minibatches", "minutes"):
+        model = cells[0].partition(",")[0].lower()
+        entry = results.get(f"{model}, short unfinished run") or results["sam, stroke directions, 500 labels"]
+        for cell, size in zip(cells[3:], (10, 25, 100, 500), strict=True):
+            value = 1 - 1 / size if model == "chance" else entry[str(size)]["error"]
+            assert_cell(cell, [value], f"Omniglot, {model}, {size} characters")
+
+
+def test_omniglot_targets_and_readme() -> None:
+    results = load("omniglot")
+    strokes, near = results["sam, stroke directions, 500 labels"], results["nearest neighbour, stroke directions"]
+    target = numbers(row(REAL, "Omniglot, SAM, error at 100 characters, stroke")[3])
+    assert agrees(target[0], strokes["100"]["error"]) and agrees(target[1], near["100"]["error"])
+    cells = row(README, "Omniglot, 100 new characters, error, stroke directions")
+    assert_cell(cells[2], [strokes["100"]["error"]], "README, Omniglot by strokes")
+    assert agrees(numbers(cells[3])[-1], near["100"]["error"]), "README, nearest neighbour on strokes"
+    for kind, said in (("stroke directions", "0.130 at"), ("pixels as they are", "0.629, 0.719")):
+        sentence = re.search(rf"[^.]*?{said}.*?(?=[.:] )", _plain(REAL), flags=re.DOTALL)
+        assert sentence is not None, f"results_real_data.md: nearest neighbour, {kind}"
+        found = [n for n in numbers(sentence[0]) if n < 1]
+        wanted = [results[f"nearest neighbour, {kind}"][str(size)]["error"] for size in (10, 25, 100, 500)]
+        assert all(any(agrees(n, value) for n in found) for value in wanted), f"nearest neighbour, {kind}: {found}"
+    claim = numbers(row(RESULTS, "Omniglot: SAM")[1])
+    assert any(agrees(printed, strokes["100"]["error"]) for printed in claim), "results.md, Omniglot at 100"
+
+
+# Figures 2 and 3, extrapolation
+
+MODELS = {"SAM exact": "sam-linear", "SAM ANN": "sam-ann", "DAM": "dam", "NTM": "ntm", "LSTM": "lstm"}
+
+
+def test_hours() -> None:
+    for result, _, _, taken, _ in table(RESULTS, "Result", "Command", "Seeds"):
+        name = {"Figure 2": "figure2", "Figure 3": "figure3", "Extrapolation": "extrapolation"}.get(result)
+        if name is not None:
+            runs = load(name)["rows"]
+            assert_cell(taken, [len(runs), sum(run["seconds"] for run in runs) / 3600], f"hours of {result}")
+
+
+def test_figure_2() -> None:
+    runs = load("figure2")["rows"]
+    rows = table(RESULTS, "Task", "Model", "Seeds")
+    assert len(rows) == 15
+    for task, model, seeds, below, reached, final, lowest, seen, seconds in rows:
+        mine = [run for run in runs if re.fullmatch(f"{task}-{MODELS[model]}-\\d+", run["run"])]
+        where = f"figure 2, {task}, {model}"
+        solved = [run["solved_at"] for run in mine if run["solved_at"] is not None]
+        bits = sorted(run["bits_per_sequence"] for run in mine)
+        sequences = [run["sequences"] for run in mine]
+        assert_cell(seeds, [len(mine)], where)
+        assert_cell(below, [len(solved)], where)
+        wanted = [statistics.median(solved), min(solved), max(solved)] if solved else []
+        assert_cell(reached, wanted, where)
+        assert_cell(final, [statistics.median(bits), *bits], where)
+        assert_cell(lowest, [min(run["lowest"] for run in mine)], where)
+        assert_cell(seen, sorted({min(sequences), max(sequences)}), where)
+        if seconds != "not comparable":
+            assert_cell(seconds, [statistics.median(run["seconds"] for run in mine)], where)
+
+
+def test_figure_3() -> None:
+    runs = {run["run"]: run for run in load("figure3")["rows"]}
+    for model, recall, seconds, copy, sort in table(RESULTS, "Model", "recall: level"):
+        name = MODELS[re.split(r" \(|,", model)[0]]
+        mine = [run for key, run in sorted(runs.items()) if re.fullmatch(f"recall-{name}-\\d", key)]
+        assert_cell(recall, [run["level"] for run in mine], f"figure 3, recall, {model}")
+        taken = [run["levels"].get(str(run["level"])) for run in mine]
+        found = numbers(seconds)
+        for second in (value for value in taken if value is not None):
+            assert any(agrees(printed, second) for printed in found), f"figure 3, seconds of recall, {model}: {second}"
+        for task, cell in (("copy", copy), ("sort", sort)):
+            levels = [run["level"] for key, run in sorted(runs.items()) if re.fullmatch(f"{task}-{name}-\\d", key)]
+            found = numbers(cell)
+            assert all(any(agrees(printed, level) for printed in found) for level in levels), (
+                f"figure 3, {task}, {model}"
+            )
+    recall = [run for key, run in runs.items() if key.startswith("recall-sam-linear")]
+    cells = row(README, "associative recall with 2,000,000 words")
+    assert_cell(cells[2], [min(run["level"] for run in recall)], "README, recall")
+    reached = numbers(cells[3])[0]
+    assert reached == len(recall), "README, seeds of recall"
+
+
+def test_extrapolation() -> None:
+    bits = load("extrapolation")["bits_per_cue"]
+    exact, forest = bits["exact"], bits["kdtree, 1024 checks"]
+    for pairs, by_exact, by_forest, *_ in table(RESULTS, "Pairs", "Exact search (three threads)"):
+        size = pairs.replace(",", "")
+        for cell, measured, seconds in (
+            (by_exact, exact, bits["exact, seconds (three threads)"]),
+            (by_forest, forest, bits["kdtree, 1024 checks, seconds (one thread)"]),
+        ):
+            if size in measured:
+                assert_cell(cell, [measured[size], seconds[size]], f"extrapolation, {pairs} pairs")
+    assert_cell(row(README, "recall trained to 10,000 pairs")[2], [exact["200000"], 8], "README, extrapolation")
+    claim = numbers(row(RESULTS, "Supplementary figure: trained to 10,000")[1])
+    shown = dict(zip((claim[1], claim[3], claim[5], claim[7]), (claim[0], claim[2], claim[4], claim[6]), strict=True))
+    for size, printed in shown.items():
+        assert agrees(printed, exact[str(int(size))]), f"results.md, extrapolation to {size}"
+
+
+def test_readme_rows_say_protocol_seeds_and_condition() -> None:
+    """Each row of what it reaches names the seeds (or that it is one run) and what the paper's runs did not have."""
+    rows = table(README, "", "the paper", "here")
+    assert len(rows) >= 6
+    for cells in rows:
+        how = cells[3]
+        assert re.search(r"\bseeds?\b|\bone run\b|\bone set of weights\b|\bno training\b", how), cells
+    for cells in rows:
+        if cells[0].startswith(("bAbI", "Omniglot")):
+            assert "the paper" in cells[3], f"{cells[0]}: what differs from the paper's protocol?"
+
+
+@pytest.mark.parametrize(
+    ("page", "old", "new", "check"),
+    [
+        (REAL, "| mean error (%) | 3.1 |", "| mean error (%) | 3.2 |", test_babi_by_task),
+        (README, "4.5 ± 1.6%", "4.4 ± 1.6%", test_babi_targets_and_readme),
+        (REAL, "| 500 | **0.314**", "| 500 | **0.304**", test_omniglot_by_presentation),
+        (RESULTS, "| copy | SAM exact | 5 | 5 | 20,000", "| copy | SAM exact | 5 | 5 | 19,000", test_figure_2),
+        (RESULTS, "| 8,192; 8,192; 8,192 |", "| 8,192; 8,192; 4,096 |", test_figure_3),
+        (RESULTS, "| 1.19 (454 s)", "| 1.09 (454 s)", test_extrapolation),
+    ],
+)
+def test_a_changed_number_is_noticed(page, old, new, check, tmp_path, monkeypatch) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"{page.name} has no single {old!r}"
+    changed = tmp_path / page.name
+    changed.write_text(text.replace(old, new), encoding="utf-8")
+    name = {README: "README", RESULTS: "RESULTS", REAL: "REAL"}[page]
+    monkeypatch.setitem(globals(), name, changed)
+    with pytest.raises(AssertionError):
+        check()

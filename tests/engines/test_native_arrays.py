@@ -1,0 +1,77 @@
+"""Tensors on their way to the core and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import sparsam
+from sparsam import _native
+from sparsam.engines.native import arrays
+
+
+def model_of(**settings: Any) -> Any:
+    torch.manual_seed(0)
+    return sparsam.SAM(3, 2, hidden_size=5, memory_size=20, word_size=4, num_heads=2, k=2, engine="native", **settings)
+
+
+def run(model: Any, x: torch.Tensor) -> list[torch.Tensor]:
+    y, state = model(x)
+    y.pow(2).sum().backward()
+    found = [y.detach(), state.read.detach(), state.read_rows, *(p.grad.clone() for p in model.parameters())]
+    model.zero_grad()
+    return found
+
+
+def test_numpy_in_between_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch before 2.10 has no C API for its tensors."""
+    model, x = model_of(), torch.randn(4, 3, 3)
+    expected = run(model, x)
+    monkeypatch.setattr(arrays, "takes_tensors", False)
+    assert all(torch.equal(a, b) for a, b in zip(run(model, x), expected, strict=True))
+
+
+def test_views_are_taken_as_they_are_meant() -> None:
+    model, x = model_of(), torch.randn(4, 3, 3)
+    expected = run(model, x)
+    turned = x.transpose(0, 1).contiguous().transpose(0, 1)
+    inside = torch.zeros(8, 3, 5)
+    inside[::2, :, 1:4] = x
+    negative = torch.complex(torch.zeros_like(x), -x).conj().imag  # lazily negated
+    assert negative.is_neg() and not turned.is_contiguous()
+    for view in (turned, inside[::2, :, 1:4], negative):
+        assert all(torch.equal(a, b) for a, b in zip(run(model, view), expected, strict=True))
+
+
+def test_results_outlive_what_they_came_from() -> None:
+    model, x = model_of(), torch.randn(4, 3, 3)
+    y, state = model(x)
+    read, kept = state.read.detach(), state.read.detach().clone()
+    del y, state
+    for _ in range(3):
+        model(torch.randn(4, 3, 3))
+    assert torch.equal(read, kept)
+
+
+@pytest.mark.skipif(not arrays.takes_tensors, reason="this PyTorch has no C API for its tensors (2.10 and later have)")
+def test_wrong_tensors_are_refused_by_name() -> None:
+    w, bias = torch.randn(4, 3), torch.randn(4)
+    a = torch.randn(5, 3)
+    torch.testing.assert_close(torch.from_numpy(_native.linear32(a, w, bias, 1)), a @ w.T + bias)
+    with pytest.raises(ValueError, match=r"w: expected a contiguous .*float32 .*, got float64 \(4, 3\)"):
+        _native.linear32(a, w.double(), bias, 1)
+    with pytest.raises(ValueError, match=r"bias: expected .* \(4\), got float32 \(3,\)"):
+        _native.linear32(a, w, bias[:3], 1)
+    with pytest.raises(ValueError, match="that is not"):
+        _native.linear32(a, w, torch.randn(8)[::2], 1)
+    for wrong in (torch.randn(5, 3, device="meta"), torch.randn(1, 1, 1, 5, 3), torch.randn(5, 3).to_sparse(), None):
+        with pytest.raises((ValueError, TypeError)):
+            _native.linear32(wrong, w, bias, 1)
+
+
+def test_a_foreign_capsule_is_refused() -> None:
+    assert not _native.use_tensors(torch.Tensor, np.float32)
+    assert run(model_of(), torch.randn(2, 1, 3))[0].shape == (2, 1, 2)
