@@ -76,7 +76,7 @@ struct StepTape {
   int32_t* read_rows;
   T* read_weights;
   T* scores;
-  int32_t* unused;  // null when nobody asks; likewise the next two without links
+  int32_t* unused;  // null when it is not wanted; likewise the next two without links
   int32_t* content_rows;
   T* content_weights;
   T* room;  // null with the ring
@@ -97,7 +97,7 @@ struct StateGradients {
   std::unique_ptr<LinkGradients<T>> links;  // null when they are constants
 };
 
-// Room for one step, reused over a whole sequence.
+// Scratch arrays for one step, reused over a whole sequence.
 template <class T>
 class SamStep {
  public:
@@ -116,7 +116,7 @@ class SamStep {
         norms_(shape.heads),
         d_scores_(shape.k) {}
 
-  // So many threads may share a search; the others have nothing to do.
+  // `threads` threads may share a search, since they have nothing else to do.
   void share_search(int threads) { room_.threads = threads; }
 
   // Steps 2 to 6 of SAM. The interface comes in before its activation and leaves after it; `read` (R, W) comes out.
