@@ -56,6 +56,11 @@ class ArrayIndex final : WordSource {
     nb::gil_scoped_release unlocked;
     index_->build(rows.data(), int32_t(rows.size()), threads);
   }
+  void freeze(nb::handle threads_) {
+    const int threads = require_threads(threads_);
+    nb::gil_scoped_release unlocked;
+    index_->freeze(threads);
+  }
   std::vector<int32_t> query(nb::handle query_) {
     const In<float> query(query_, "query", {width_});
     index_->settle(1);
@@ -154,6 +159,7 @@ void bind_indexes(nb::module_& m) {
       .def("remove", &ArrayIndex::remove, "row"_a.none())
       .def("clear", [](ArrayIndex& self) { self.index().clear(); })
       .def("build", &ArrayIndex::build, "rows"_a.none(), "threads"_a.none() = 1)
+      .def("freeze", &ArrayIndex::freeze, "threads"_a.none() = 1)
       .def("query", &ArrayIndex::query, "query"_a.none())
       .def("nearest", &ArrayIndex::nearest, "queries"_a.none(), "at_once"_a.none() = 1)
       .def("churn", &ArrayIndex::churn, "rows"_a.none())

@@ -116,13 +116,8 @@ def run(model: Any, x: Tensor, state: Any, ends: Tensor | None, record: bool) ->
     chosen.engine.check(model.memory, state)
     if not chosen.fused:
         return stepwise.run(model, chosen.engine, x, state, ends, record)
-    kind = model.controller_kind
-    cell = Cell(
-        kind.cell,
-        model.hidden_size,
-        kind.weights(model.controller),
-        (model.interface.weight, model.interface.bias),
-    )
+    kind, controller, interface = model.controller_kind, model.controller, model.interface
+    cell = Cell(kind.cell, model.hidden_size, kind.weights(controller), (interface.weight, interface.bias))
     ran = chosen.engine.sequence(model.memory, cell, x, state, ends, record)
     return ran.joint, state.with_fields(**ran.fields), ran.accesses
 
