@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -277,7 +278,7 @@ class WordJournal {
   // Ask for the words of a step that will be undone soon: they were put down long ago.
   void prefetch(int64_t step) const {
     if (step < 0) return;
-    const T* from = words_.get() + step * max_writes_ * width_;
+    const T* from = words_ + step * max_writes_ * width_;
     constexpr int kLine = 64 / sizeof(T);
     for (int32_t j = 0; j < heads_[step].writes * width_; j += kLine) __builtin_prefetch(from + j, 1, 2);
   }
