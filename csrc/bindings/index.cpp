@@ -86,7 +86,7 @@ class ArrayIndex final : WordSource {
       if (i % kStep == kStep - 1) index_->settle(1);
     }
   }
-  // The row most similar to each query among those proposed, by inner product; so many queries are asked at a time.
+  // The row most similar to each query among those proposed, by inner product, `at_once` queries at a time.
   std::vector<int32_t> nearest(nb::handle queries_, nb::handle at_once_) {
     const In<float> queries(queries_, "queries", {kAny, width_});
     const int at_once = int(require_within("at_once", taken<int64_t>(at_once_, "at_once"), 1, 1 << 16));

@@ -94,11 +94,11 @@ def test_numbers_are_read_and_compared_as_printed() -> None:
 
 def test_babi_by_task() -> None:
     babi = load("babi")
-    head = tables(REAL.read_text())[[t[0][0] for t in tables(REAL.read_text())].index("task")][0]
+    head = next(t[0] for t in tables(REAL.read_text()) if t[0][:2] == ["task", "sdnc"])
     best = min(("sdnc-0", "sdnc-1", "sdnc-2"), key=lambda run: babi[run]["validation"]["mean"])
     runs = {"sdnc": best, "sam": "sam-0", "lstm": "lstm-0"}
     runs |= {f"{model}, unfinished": f"{model}-0" for model in ("dam", "ntm", "dnc")}
-    for cells in table(REAL, "task"):
+    for cells in table(REAL, "task", "sdnc"):
         for column, name in enumerate(head):
             if name not in runs:
                 continue
