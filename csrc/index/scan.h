@@ -11,10 +11,10 @@
 // Memory per word of width 32: 16 bytes of code, 8 of factor and bias, 4 of row, 16 to 32 of the map from rows.
 #pragma once
 
-#include <bit>
 #include <limits>
 
 #include "index/candidate_index.h"
+#include "index/cells.h"
 #include "index/row_map.h"
 #include "index/sample_centre.h"
 #include "index/word_codes.h"
@@ -24,7 +24,8 @@
 namespace sparsam::SPARSAM_ISA {
 
 struct ScanSettings {
-  int32_t checks = 96;   // words proposed per query
+  int32_t checks = 96;  // words proposed per query
+  int32_t reach = 58;   // hundredths, of a memory that does not change (cells.h); with 0 all of it is read
   uint64_t seed = 0;
   bool by_distance = false;  // the nearest words, not those of largest inner product
 };
@@ -44,6 +45,7 @@ class Scan final : public CandidateIndex {
     check_absent(row, contains(row));
     check_word(row, word);
     check_source();
+    cells_.reset();
     const int32_t place = push(row);
     encode(place, word, work_.data(), code_.data());
     note_bounds(place / kBlockWords);
@@ -54,18 +56,19 @@ class Scan final : public CandidateIndex {
     check_row(row);
     const int32_t place = places_.find(row);
     check_present(row, place >= 0);
+    cells_.reset();
     const int32_t last = size() - 1;
     if (place != last) {
       move_code(last, place);
-      entries_[at(place)] = entries_[at(last)];
+      rows_[at(place)] = rows_[at(last)];
+      factors_[at(place)] = factors_[at(last)];
       biases_[at(place)] = biases_[at(last)];
-      places_.move(entries_[at(place)].row, place);
+      places_.move(rows_[at(place)], place);
     }
     places_.erase(row);
-    entries_.pop_back();
-    biases_.pop_back();
+    rows_.pop_back();
     note_bounds(place / kBlockWords);
-    if (last % kBlockWords == 0) bounds_.pop_back();
+    if (last % kBlockWords == 0) pop_block();
     centre_.removed(row);
   }
 
@@ -74,17 +77,20 @@ class Scan final : public CandidateIndex {
     const int32_t place = places_.find(row);
     check_present(row, place >= 0);
     check_word(row, word);
+    cells_.reset();
     encode(place, word, work_.data(), code_.data());
     note_bounds(place / kBlockWords);
     centre_.updated(row);
   }
 
   bool contains(int32_t row) const override { return row >= 0 && places_.find(row) >= 0; }
-  int32_t size() const override { return static_cast<int32_t>(entries_.size()); }
+  int32_t size() const override { return static_cast<int32_t>(rows_.size()); }
 
   void clear() override {
+    cells_.reset();
     places_.clear();
-    entries_.clear();
+    rows_.clear();
+    factors_.clear();
     biases_.clear();
     bounds_.clear();
     centre_.clear();
@@ -107,6 +113,7 @@ class Scan final : public CandidateIndex {
   int32_t query(const float* query, Scratch& scratch, int32_t* out) const override {
     int32_t count = 0;
     query_all(query, 1, scratch, out, max_candidates(), &count, nullptr);
+    std::sort(out, out + count);
     return count;
   }
 
@@ -115,23 +122,33 @@ class Scan final : public CandidateIndex {
     if (size() <= settings_.checks) {
       for (int h = 0; h < heads; ++h) {
         counts[h] = 0;
-        for (const Entry& entry : entries_)
-          if (!is_hidden(hidden, entry.row)) out[h * stride + counts[h]++] = entry.row;
-        std::sort(out + h * stride, out + h * stride + counts[h]);
+        for (const int32_t row : rows_)
+          if (!is_hidden(hidden, row)) out[h * stride + counts[h]++] = row;
       }
       return;
     }
     std::vector<Head>& asked = scratch_heads(scratch, heads);
     scratch.bytes.resize(at(heads) * at(codes_.components()));
-    scratch.sums.resize(at(heads) * kBlockWords);
-    scratch.lanes.resize(at(heads));
     scratch.least.resize(at(heads));
     scratch.numbers.resize(at(codes_.room()));
     for (int h = 0; h < heads; ++h) {
       const WordCodes::Query made =
           codes_.prepare(queries + h * word_size_, scratch.bytes.data() + at(h) * at(codes_.components()),
                          scratch.numbers.data());
-      asked[at(h)].ask(made.unit, made.base);
+      asked[at(h)].ask(made.unit, made.base, made.constant);
+    }
+    if (cells_ != nullptr) {
+      const int32_t cells = cells_->count();
+      scratch.products.resize(at(Cells::kQueries) * at(cells));
+      for (int h = 0; h < heads; ++h) {
+        const int of_some = h % Cells::kQueries;
+        if (of_some == 0)
+          cells_->multiply(queries + h * word_size_, std::min(heads - h, Cells::kQueries), scratch.products.data());
+        read_cells(asked[at(h)], queries + h * word_size_, scratch.products.data() + at(of_some) * at(cells),
+                   scratch.bytes.data() + at(h) * at(codes_.components()), scratch, hidden);
+        counts[h] = asked[at(h)].finish(out + h * stride);
+      }
+      return;
     }
     // Most of the work of choosing is done while the bound is still low. So a sample sets it first, at a score that
     // about four times as many words reach as are wanted; should they be too few, the scan is done again without it.
@@ -150,7 +167,7 @@ class Scan final : public CandidateIndex {
   }
 
   void rows(std::vector<int32_t>& out) const override {
-    for (const Entry& entry : entries_) out.push_back(entry.row);
+    out.insert(out.end(), rows_.begin(), rows_.end());
   }
 
   void build(const int32_t* rows, int32_t n, int threads) override {
@@ -172,14 +189,28 @@ class Scan final : public CandidateIndex {
     }
   }
 
+  // Words are put in the order of cells, and queries read some of them instead of all.
+  void freeze(int threads) override {
+    if (settings_.reach == 0 || settings_.by_distance || size() < Cells::kFewest) return;
+    check_source();
+    std::vector<float> words(at(size()) * at(word_size_));
+    for (int32_t i = 0; i < size(); ++i) source_->fetch(rows_[at(i)], words.data() + at(i) * at(word_size_));
+    std::vector<int32_t> order;
+    auto cells = std::make_shared<const Cells>(words.data(), size(), word_size_, threads, order);
+    reorder(order);
+    cells_ = std::move(cells);
+  }
+
   std::unique_ptr<CandidateIndex> clone() const override {
     auto copy = std::make_unique<Scan>(capacity_, word_size_, settings_, source_);
     copy->codes_ = codes_;
     copy->centre_ = centre_;
     copy->places_ = places_;
-    copy->entries_ = entries_;
+    copy->rows_ = rows_;
+    copy->factors_ = factors_;
     copy->biases_ = biases_;
     copy->bounds_ = bounds_;
+    copy->cells_ = cells_;
     copy->reserve(bounds_.size());
     std::copy_n(blocks_.get(), bounds_.size() * block_bytes(), copy->blocks_.get());
     return copy;
@@ -190,8 +221,9 @@ class Scan final : public CandidateIndex {
   }
 
   size_t bytes() const override {
-    return bounds_.size() * (block_bytes() + sizeof(Bounds)) + entries_.size() * (sizeof(Entry) + sizeof(float)) +
-           places_.bytes() + codes_.bytes();
+    return bounds_.size() * (block_bytes() + sizeof(Bounds)) + rows_.size() * sizeof(int32_t) +
+           (factors_.size() + biases_.size()) * sizeof(float) + places_.bytes() + codes_.bytes() +
+           (cells_ ? cells_->bytes() : 0);
   }
 
   const ScanSettings& settings() const { return settings_; }
@@ -199,11 +231,7 @@ class Scan final : public CandidateIndex {
  private:
   using Head = Scratch::Head;
   static constexpr int32_t kSampled = 16, kMargin = 4;  // blocks of which one is sampled; see query_all
-  static constexpr int32_t kAtOnce = 4;                 // blocks that share a bound
-  struct Entry {
-    int32_t row;
-    float factor;
-  };
+  static constexpr int32_t kAtOnce = 16;                // blocks that share a bound
   // Over the words of a block: the most that a factor and a bias can do for a score.
   struct Bounds {
     float over_most, over_least;  // one over the largest factor, and over the least; 0 where there is no saying
@@ -218,6 +246,8 @@ class Scan final : public CandidateIndex {
   static size_t at(int32_t i) { return static_cast<size_t>(i); }
   static ScanSettings checked(const ScanSettings& s) {
     if (s.checks < 1) throw std::invalid_argument("checks: expected at least 1, got " + std::to_string(s.checks));
+    if (s.reach < 0 || s.reach > 100)
+      throw std::invalid_argument("reach: expected 0 to 100, got " + std::to_string(s.reach));
     return s;
   }
   static bool is_hidden(const uint64_t* hidden, int32_t row) {
@@ -246,11 +276,17 @@ class Scan final : public CandidateIndex {
     if (place % kBlockWords == 0) {
       reserve(bounds_.size() + 1);
       bounds_.push_back({});
+      factors_.resize(bounds_.size() * kBlockWords);
+      biases_.resize(bounds_.size() * kBlockWords);
     }
     places_.insert(row, place);
-    entries_.push_back({row, 0.0f});
-    biases_.push_back(0.0f);
+    rows_.push_back(row);
     return place;
+  }
+  void pop_block() {
+    bounds_.pop_back();
+    factors_.resize(bounds_.size() * kBlockWords);
+    biases_.resize(bounds_.size() * kBlockWords);
   }
 
   void reserve(size_t blocks) {
@@ -269,7 +305,7 @@ class Scan final : public CandidateIndex {
     uint8_t* target = code_at(place);
     for (int32_t p = 0; p < codes_.planes(); ++p, code += kPlaneComponents, target += kPlaneBytes)
       for (int32_t j = 0; j < 4; ++j) target[j] = static_cast<uint8_t>(code[j] | code[4 + j] << 4);
-    entries_[at(place)].factor = made.factor;
+    factors_[at(place)] = made.factor;
     biases_[at(place)] = settings_.by_distance ? -0.5f * made.square : made.shift;
   }
 
@@ -278,8 +314,8 @@ class Scan final : public CandidateIndex {
       std::vector<float> word(at(word_size_)), work(at(codes_.room()));
       std::vector<uint8_t> code(at(codes_.components()));
       for (int32_t place = begin; place < end; ++place) {
-        source_->fetch(entries_[at(place)].row, word.data());
-        check_word(entries_[at(place)].row, word.data());
+        source_->fetch(rows_[at(place)], word.data());
+        check_word(rows_[at(place)], word.data());
         encode(place, word.data(), work.data(), code.data());
       }
     });
@@ -289,35 +325,116 @@ class Scan final : public CandidateIndex {
   void note_bounds(int32_t block) {
     const int32_t begin = block * kBlockWords, end = std::min(begin + kBlockWords, size());
     if (begin >= end) return;
-    float most = entries_[at(begin)].factor, least = most, bias = biases_[at(begin)];
+    float most = factors_[at(begin)], least = most, bias = biases_[at(begin)];
     for (int32_t i = begin + 1; i < end; ++i) {
-      most = std::max(most, entries_[at(i)].factor);
-      least = std::min(least, entries_[at(i)].factor);
+      most = std::max(most, factors_[at(i)]);
+      least = std::min(least, factors_[at(i)]);
       bias = std::max(bias, biases_[at(i)]);
     }
     bounds_[at(block)] = {most > 0.0f ? 1.0f / most : 0.0f, least > 0.0f ? 1.0f / least : 0.0f, bias};
   }
 
-  // Offers the words of every so many blocks to the heads.
+  // Offers the words of one in `every` stretches of blocks to the heads; shorter stretches where not all are asked for.
   void scan(Head* asked, int heads, Scratch& scratch, int32_t every, const uint64_t* hidden) const {
-    const SumBlock sum = sum_block();
-    const int32_t blocks = static_cast<int32_t>(bounds_.size());
+    const NoteScores note = note_scores();
+    const int32_t blocks = static_cast<int32_t>(bounds_.size()), stretch = every == 1 ? kAtOnce : 1;
     int32_t* least = scratch.least.data();
-    for (int32_t from = 0; from < blocks; from += kAtOnce * every) {
-      const int32_t to = std::min(blocks, from + kAtOnce * every);
+    for (int32_t from = 0; from < blocks; from += stretch * every) {
+      const int32_t to = std::min(blocks, from + stretch);
       Bounds b = bounds_[at(from)];
-      for (int32_t block = from + every; block < to; block += every) b.include(bounds_[at(block)]);
+      for (int32_t block = from + 1; block < to; ++block) b.include(bounds_[at(block)]);
       for (int h = 0; h < heads; ++h) least[h] = least_sum(asked[h], b);
-      for (int32_t block = from; block < to; block += every) {
-        sum(blocks_.get() + at(block) * block_bytes(), codes_.planes(), heads, scratch.bytes.data(), least,
-            scratch.sums.data(), scratch.lanes.data());
-        for (int h = 0; h < heads; ++h) {
-          const uint64_t lanes = scratch.lanes[at(h)] & filled(block);
-          if (lanes != 0) note(asked[h], block, lanes, scratch.sums.data() + h * kBlockWords, hidden);
-        }
-      }
+      const int32_t first = from * kBlockWords;
+      note({blocks_.get() + at(from) * block_bytes(), codes_.planes(), factors_.data() + first, biases_.data() + first,
+            first, 4 * (to - from)},
+           heads, scratch.bytes.data(), least, asked);
+      for (int h = 0; h < heads; ++h)
+        if (asked[h].noted_count > Head::kNoted - kAtOnce * kBlockWords || !asked[h].has_bound())
+          take_noted(asked[h], hidden);
     }
     for (int h = 0; h < heads; ++h) take_noted(asked[h], hidden);
+  }
+
+  // Puts the word at place order[i] at place i.
+  void reorder(const std::vector<int32_t>& order) {
+    auto blocks = aligned_array<uint8_t>(reserved_ * block_bytes());
+    std::fill_n(blocks.get(), reserved_ * block_bytes(), uint8_t{0});
+    std::swap(blocks, blocks_);  // code_at() is of the new ones from here on
+    std::vector<int32_t> rows(rows_.size());
+    std::vector<float> factors(factors_.size()), biases(biases_.size());
+    for (int32_t i = 0; i < size(); ++i) {
+      const int32_t from = order[at(i)];
+      const uint8_t* source = blocks.get() + at(from / kQuarterWords) * quarter_bytes() + at(4 * (from % kQuarterWords));
+      uint8_t* target = code_at(i);
+      for (int32_t p = 0; p < codes_.planes(); ++p) std::memcpy(target + p * kPlaneBytes, source + p * kPlaneBytes, 4);
+      rows[at(i)] = rows_[at(from)];
+      factors[at(i)] = factors_[at(from)];
+      biases[at(i)] = biases_[at(from)];
+      places_.move(rows[at(i)], i);
+    }
+    rows_.swap(rows);
+    factors_.swap(factors);
+    biases_.swap(biases);
+    for (size_t block = 0; block < bounds_.size(); ++block) note_bounds(static_cast<int32_t>(block));
+  }
+
+  // The best words of the cells nearest to a query, and of those that may hold as good ones.
+  void read_cells(Head& head, const float* query, const float* products, const int8_t* bytes, Scratch& scratch,
+                  const uint64_t* hidden) const {
+    const int32_t cells = cells_->count();
+    scratch.cells.resize(at(cells));
+    scratch.parts.resize(2 * at(cells));
+    auto* parts = reinterpret_cast<Cells::Part*>(scratch.parts.data());
+    int32_t near[Cells::kNear];
+    cells_->nearest(products, near);
+    for (int32_t i = 0; i < Cells::kNear; ++i) parts[i] = cells_->whole(near[i]);
+    head.begin(Cells::kRank);
+    read(head, parts, Cells::kNear, bytes, hidden);
+    // From the estimate to (word, query), as centroids are compared.
+    const float wanted = head.lowest() + head.constant;
+    head.begin(settings_.checks);
+    read(head, parts, Cells::kNear, bytes, hidden);
+    float square = 0.0f;
+    for (int32_t j = 0; j < word_size_; ++j) square += query[j] * query[j];
+    const float reach = 0.01f * static_cast<float>(settings_.reach) * std::sqrt(square);
+    const int32_t found = cells_->far(products, near, wanted, reach, scratch.cells.data(), parts);
+    read(head, parts, found, bytes, hidden);
+  }
+
+  // The first and the last quarter of a part have words of others, which were noted since there were `before`.
+  static void drop_others(Head& head, int32_t before, const Cells::Part& part) {
+    int32_t end = head.noted_count, begin = before;
+    while (end > before && head.noted_places[end - 1] >= part.end) --end;
+    while (begin < end && head.noted_places[begin] < part.begin) ++begin;
+    if (begin > before) {
+      std::copy(head.noted_places + begin, head.noted_places + end, head.noted_places + before);
+      std::copy(head.noted_scores + begin, head.noted_scores + end, head.noted_scores + before);
+    }
+    head.noted_count = before + end - begin;
+  }
+
+  void read(Head& head, const Cells::Part* parts, int32_t count, const int8_t* bytes, const uint64_t* hidden) const {
+    constexpr int32_t kAhead = 4, kLines = 4;  // parts on their way from memory, and cache lines of each
+    const NoteScores note = note_scores();
+    const int32_t least = std::numeric_limits<int32_t>::min() + 1;
+    for (int32_t i = 0; i < count; ++i) {
+      if (i + kAhead < count) {
+        const uint8_t* next = blocks_.get() + at(parts[i + kAhead].begin / kQuarterWords) * quarter_bytes();
+        for (int32_t line = 0; line < kLines; ++line) __builtin_prefetch(next + 64 * line);
+        __builtin_prefetch(factors_.data() + parts[i + kAhead].begin);
+        __builtin_prefetch(biases_.data() + parts[i + kAhead].begin);
+      }
+      const int32_t last = (parts[i].end + kQuarterWords - 1) / kQuarterWords;
+      for (int32_t quarter = parts[i].begin / kQuarterWords; quarter < last; quarter += 4 * kAtOnce) {
+        const int32_t first = quarter * kQuarterWords, before = head.noted_count;
+        note({blocks_.get() + at(quarter) * quarter_bytes(), codes_.planes(), factors_.data() + first,
+              biases_.data() + first, first, std::min(4 * kAtOnce, last - quarter)},
+             1, bytes, &least, &head);
+        drop_others(head, before, parts[i]);
+        if (head.noted_count > Head::kNoted - kAtOnce * kBlockWords) take_noted(head, hidden);
+      }
+    }
+    take_noted(head, hidden);
   }
 
   // The least sum with which a word of a block could be taken.
@@ -330,40 +447,26 @@ class Scan final : public CandidateIndex {
     return static_cast<int32_t>(std::min(std::max(sum, -1e5f), 1e5f));
   }
 
-  void note(Head& head, int32_t block, uint64_t lanes, const int32_t* sums, const uint64_t* hidden) const {
-    if (head.noted_count > Head::kNoted - kBlockWords) take_noted(head, hidden);
-    for (; lanes != 0; lanes &= lanes - 1) {
-      const int32_t lane = std::countr_zero(lanes), place = block * kBlockWords + lane;
-      head.noted[head.noted_count++] = {place, sums[lane]};
-      __builtin_prefetch(&entries_[at(place)]);
-    }
-    if (head.worst() == -std::numeric_limits<float>::infinity()) take_noted(head, hidden);
-  }
-
   void take_noted(Head& head, const uint64_t* hidden) const {
-    const bool biased = settings_.by_distance || codes_.is_centred();
+    for (int32_t i = 0; i < head.noted_count; ++i) __builtin_prefetch(rows_.data() + head.noted_places[i]);
     for (int32_t i = 0; i < head.noted_count; ++i) {
-      const auto [place, sum] = head.noted[i];
-      const auto [row, factor] = entries_[at(place)];
-      float score = factor * (head.unit * static_cast<float>(sum) + head.base);
-      if (biased) score += biases_[at(place)];
+      if (head.noted_places[i] >= size()) break;  // what lies beyond the last word
+      const int32_t row = rows_[at(head.noted_places[i])];
+      const float score = head.noted_scores[i];
       if (head.would_take(score, row) && !is_hidden(hidden, row)) head.take(score, row);
     }
     head.noted_count = 0;
-  }
-
-  uint64_t filled(int32_t block) const {
-    const int32_t here = size() - block * kBlockWords;
-    return here >= kBlockWords ? ~uint64_t{0} : (uint64_t{1} << here) - 1;
   }
 
   ScanSettings settings_;
   WordCodes codes_;
   SampleCentre centre_;
   RowMap places_;
-  std::vector<Entry> entries_;  // by place
-  std::vector<float> biases_;   // by place
+  std::vector<int32_t> rows_;   // by place
+  std::vector<float> factors_;  // by place, with room for whole blocks, as the next
+  std::vector<float> biases_;
   std::vector<Bounds> bounds_;  // of each block
+  std::shared_ptr<const Cells> cells_;  // of a frozen index
   Aligned<uint8_t> blocks_;
   size_t reserved_ = 0;         // blocks there is room for
   std::vector<float> work_;
