@@ -95,10 +95,11 @@ class Cells {
     for (int32_t i = 0; i < some; ++i) {
       const int32_t c = cells[i];
       if (std::find(near, near + kNear, c) != near + kNear) continue;
-      const float needed = (wanted - products[c]) / (reach * farthest_[at(c)]);  // of the farthest word's distance
-      const int32_t level = std::clamp(static_cast<int32_t>(needed * kLevels), 0, kLevels - 1);
-      const int32_t words = beyond_[at(c) * kLevels + at(level)];
-      found[parts] = {begins_[at(c)], begins_[at(c)] + words};
+      const float most = reach * farthest_[at(c)];
+      const float needed = most > 0.0f ? (wanted - products[c]) / most : 0.0f;  // of the farthest word's distance
+      const float level = std::min(std::max(needed * kLevels, 0.0f), static_cast<float>(kLevels - 1));
+      const int32_t words = beyond_[at(c) * kLevels + static_cast<size_t>(level)];
+      found[parts] = words == kMany ? whole(c) : Part{begins_[at(c)], begins_[at(c)] + words};
       parts += words > 0;
     }
     return parts;
@@ -109,7 +110,8 @@ class Cells {
   static constexpr int32_t kSample = 16;  // words of the sample for each cell
   static constexpr int32_t kRounds = 3;
   static constexpr int32_t kLanes = 16, kAtOnce = 8;
-  static constexpr int32_t kLevels = 16;  // of distance
+  static constexpr int32_t kLevels = 16;      // of distance
+  static constexpr int32_t kMany = 65'535;  // words that a level counts no further than
 
   static size_t at(int32_t i) { return static_cast<size_t>(i); }
 
@@ -215,7 +217,7 @@ class Cells {
       for (int32_t i = begin; i < end; ++i)
         for (int32_t level = 0; level < kLevels; ++level)
           if (distance[at(order[at(i)])] * kLevels >= farthest_[at(c)] * static_cast<float>(level))
-            beyond_[at(c) * kLevels + at(level)] = static_cast<uint16_t>(std::min(i + 1 - begin, 65'535));
+            beyond_[at(c) * kLevels + at(level)] = static_cast<uint16_t>(std::min(i + 1 - begin, kMany));
     }
   }
 
