@@ -32,7 +32,7 @@ SIZES, CUES, BATCH = (1_000, 5_000), 64, 2
 
 
 def bits_wrong(pairs: int, weights: Path = WEIGHTS, seed: int = 1) -> dict[str, int]:
-    """Bits wrong in the answers to 64 cues after so many pairs, by the name of the index; chance is 512."""
+    """Bits wrong in the answers to 64 cues after `pairs` pairs, by the name of the index; chance is 512."""
     task: Any = tasks.build("recall", **(TASKS["recall"].settings | {"cues": CUES}))
     batch = task.sample_size(1, torch.Generator().manual_seed(seed), pairs)
     found = {}

@@ -44,8 +44,8 @@ INDEXES: dict[str, indexes.Index] = {
 SEEDS = (0, 1, 2, 3, 4)
 MOST = {"copy": 20_000, "recall": 20_000}  # minibatches
 BATCH, EVERY, EARLY = 8, 250, 500
-SOLVED, OVER = 0.02, 4  # bits, over so many evaluations
-BEGINS, TENFOLD, LEAST = 1.0, 5_000, 0.05  # the rate: from so many bits on, in so many minibatches, to such a share
+SOLVED, OVER = 0.02, 4  # bits, a mean over this many evaluations
+BEGINS, TENFOLD, LEAST = 1.0, 5_000, 0.05  # below 1 bit the rate falls tenfold every 5,000 minibatches, to 0.05
 CLIP = 0.1
 
 

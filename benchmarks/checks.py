@@ -1,8 +1,7 @@
 """What the checks of arguments and states cost: `python -m benchmarks.checks`, calls with them and without in turn.
 
 Without: the checks of the input and of the state in Python do nothing. What the core checks of arrays (their type,
-shape and bounds, once per call) stays in both; `--instructions` counts all that a call executes, so that a profiler's
-share of those can be set beside it.
+shape and bounds, once per call) stays in both.
 """
 
 from __future__ import annotations

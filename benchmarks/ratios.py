@@ -29,7 +29,7 @@ MANY = 16  # threads of the line that says how SAM spreads over cores
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Torch, and with it the native core, on so many threads."""
+    """Torch, and with it the native core, on `count` threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

@@ -21,6 +21,7 @@ class ReplayedMemory(SAMMemory):
     at = 0  # the next step
     found = 0  # of the true K rows, so far
     found_first = 0
+    found_by_head: Tensor | int = 0  # (R,)
     queries: list[Tensor]  # (B, R, W) of each step so far
 
     def select_rows(self, query: Tensor, words: Tensor) -> Tensor:
@@ -31,12 +32,19 @@ class ReplayedMemory(SAMMemory):
         self.queries.append(query)
         self.found += int(found.sum())
         self.found_first += int(found[..., 0].sum())
+        self.found_by_head = self.found_by_head + found.sum((0, 2))
         return rows
 
     @property
     def recall(self) -> float:
         """Share of the true K rows that were read."""
         return self.found / self.selections[: self.at].numel()
+
+    @property
+    def recall_by_head(self) -> Tensor:
+        """The same for each head."""
+        steps, batch, _, k = self.selections[: self.at].shape
+        return torch.as_tensor(self.found_by_head) / (steps * batch * k)
 
     @property
     def recall_first(self) -> float:

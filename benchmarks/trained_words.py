@@ -41,7 +41,7 @@ class Written:
 
 
 def model_of(weights: Path, pairs: int, index: indexes.Index) -> Any:
-    """The trained model, with room for what it writes along so many pairs."""
+    """The trained model, with enough rows for what it writes along `pairs` pairs."""
     trained: Any = load_model(weights)[0]
     model = sparsam.SAM(
         trained.input_size,
@@ -55,7 +55,7 @@ def model_of(weights: Path, pairs: int, index: indexes.Index) -> Any:
 
 
 def written(pairs: int, weights: Path = WEIGHTS, k: int = 4, seed: int = 1) -> Written:
-    """Words and queries at the end of a sequence of so many pairs.
+    """Words and queries at the end of a sequence of `pairs` pairs.
 
     The words are written with a scan of a large budget, which reads what exact search reads (docs/ann.md), so that
     long sequences need not take hours.

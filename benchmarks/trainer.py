@@ -1,7 +1,7 @@
 """`sparsam bench trainer`: what the training loop adds to the engine's own forward and backward pass.
 
 The loop is the real one: minibatches are drawn, loss and gradient taken, clipped, applied, recorded and logged, as in
-`sparsam.training.loop`. Evaluations and checkpoints, which happen every so many minibatches by choice, are left out.
+`sparsam.training.loop`. Evaluations and checkpoints, which happen as rarely as one likes, are left out.
 """
 
 from __future__ import annotations

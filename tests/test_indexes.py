@@ -70,3 +70,26 @@ def test_no_engine_is_an_error_with_all_reasons():
     model = sparsam.SAM(**SIZES, index="lsh", masked=True)
     with pytest.raises(RuntimeError, match=r"no engine.*native: .*masked=True.*reference: .*exact search"):
         model(torch.zeros(1, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("index", "told"),
+    [
+        ("linear", "linear"),
+        ("scan", "scan"),
+        (sparsam.LSH(checks=8), "lsh"),
+        ("auto", "linear up to 6,000 words, then scan"),
+        (sparsam.Auto(sparsam.KDForest(), exact_until=10), "linear up to 10 words, then kdtree"),
+    ],
+)
+def test_a_model_tells_what_finds_its_words(index, told):
+    assert sparsam.SAM(3, 2, memory_size=20, index=index).index_used == told
+    assert sparsam.SDNC(3, 2, memory_size=20, index=index).index_used == told
+    assert sparsam.SparseMemory(3, memory_size=20, index=index).index_used == told
+
+
+def test_a_state_tells_what_found_its_words():
+    model = sparsam.SAM(3, 2, memory_size=200, index=sparsam.Auto(exact_until=10), engine="native")
+    assert model(torch.randn(1, 2, 3))[1].index_used == ("linear", "linear")
+    assert model(torch.randn(30, 2, 3))[1].index_used == ("scan", "scan")
+    assert sparsam.LSTM(3, 2).index_used == sparsam.NTM(3, 2, memory_size=9).index_used == "none"

@@ -202,7 +202,7 @@ class In {
       strides_[i] = tensor.strides ? tensor.strides[i] : apart;
       apart *= shape_[i];
     }
-    return true;
+    return tensor.data != nullptr || apart == 0;  // fake tensors and wrappers have no numbers
   }
   bool has_shape(const std::vector<int64_t>& shape) const {
     if (dimensions_ != int(shape.size()) || dimensions_ > kMost) return false;

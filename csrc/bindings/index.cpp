@@ -56,6 +56,11 @@ class ArrayIndex final : WordSource {
     nb::gil_scoped_release unlocked;
     index_->build(rows.data(), int32_t(rows.size()), threads);
   }
+  void freeze(nb::handle threads_) {
+    const int threads = require_threads(threads_);
+    nb::gil_scoped_release unlocked;
+    index_->freeze(threads);
+  }
   std::vector<int32_t> query(nb::handle query_) {
     const In<float> query(query_, "query", {width_});
     index_->settle(1);
@@ -81,7 +86,7 @@ class ArrayIndex final : WordSource {
       if (i % kStep == kStep - 1) index_->settle(1);
     }
   }
-  // The row most similar to each query among those proposed, by inner product; so many queries are asked at a time.
+  // The row most similar to each query among those proposed, by inner product, `at_once` queries at a time.
   std::vector<int32_t> nearest(nb::handle queries_, nb::handle at_once_) {
     const In<float> queries(queries_, "queries", {kAny, width_});
     const int at_once = int(require_within("at_once", taken<int64_t>(at_once_, "at_once"), 1, 1 << 16));
@@ -154,6 +159,7 @@ void bind_indexes(nb::module_& m) {
       .def("remove", &ArrayIndex::remove, "row"_a.none())
       .def("clear", [](ArrayIndex& self) { self.index().clear(); })
       .def("build", &ArrayIndex::build, "rows"_a.none(), "threads"_a.none() = 1)
+      .def("freeze", &ArrayIndex::freeze, "threads"_a.none() = 1)
       .def("query", &ArrayIndex::query, "query"_a.none())
       .def("nearest", &ArrayIndex::nearest, "queries"_a.none(), "at_once"_a.none() = 1)
       .def("churn", &ArrayIndex::churn, "rows"_a.none())

@@ -57,9 +57,10 @@ class CandidateIndex {
     using Head = BestCodes;
     std::vector<Head> heads;
     std::vector<int8_t> bytes;
-    std::vector<int32_t> sums;
-    std::vector<uint64_t> lanes;
     std::vector<int32_t> least;
+    std::vector<float> products;
+    std::vector<int32_t> cells;
+    std::vector<int32_t> parts;
     std::vector<int32_t> counts;
   };
 
@@ -84,8 +85,8 @@ class CandidateIndex {
   // rows when there are no more. There may be fewer although more are indexed, never none unless the index is empty.
   virtual int32_t max_candidates() const = 0;
   virtual int32_t query(const float* query, Scratch& scratch, int32_t* out) const = 0;
-  // The same for several queries, one after the other in memory: those of head h to out + h * stride, their number to
-  // counts[h]; without the rows of which the bit is set in `hidden`, where that is not null.
+  // The same for several queries, one after the other in memory: those of head h to out + h * stride, in any order, their
+  // number to counts[h]; without the rows of which the bit is set in `hidden`, where that is not null.
   virtual void query_all(const float* queries, int heads, Scratch& scratch, int32_t* out, int32_t stride,
                          int32_t* counts, const uint64_t* hidden) const {
     for (int h = 0; h < heads; ++h) {
@@ -110,6 +111,10 @@ class CandidateIndex {
   // Forgets everything and indexes these rows, words read from the source, with up to `threads` threads.
   // The result does not depend on the number of threads.
   virtual void build(const int32_t* rows, int32_t n, int threads) = 0;
+
+  // The index will be asked and not changed any more, until it is cleared: what makes queries faster at the price of
+  // changes. Words are read from the source. The result does not depend on the number of threads.
+  virtual void freeze(int threads) { (void)threads; }
 
   // A copy that owes nothing to this one, in O(size); bind() it to its own memory before it is changed.
   virtual std::unique_ptr<CandidateIndex> clone() const = 0;

@@ -10,7 +10,7 @@
 
 namespace sparsam::SPARSAM_ISA {
 
-// Room for the candidates of all heads, one per thread.
+// Scratch arrays for the candidates of all heads, one set per thread.
 struct CandidateRoom {
   CandidateIndex::Scratch scratch;
   std::vector<int32_t> rows;

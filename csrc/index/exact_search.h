@@ -8,6 +8,7 @@
 #include <numeric>
 #include <vector>
 
+#include "index/sketch_scan.h"
 #include "memory/words.h"
 #include "support/parallel.h"
 #include "step/sequence.h"
@@ -176,10 +177,61 @@ template <class T>
 struct SearchRoom {
   std::vector<Best<T>> best;
   std::vector<SearchPart<T>> parts;
+#if SPARSAM_VECTOR_BYTES == 64
+  std::vector<SketchQuery> codes;
+#endif
   int threads = 1;  // that may share one search
 };
 
 constexpr int64_t kRowsPerThread = 16384;  // fewer are searched before another thread has begun
+
+// One word's score, to the bits that a block of rows gives.
+template <class T>
+T cosine_score(const Memory<T>& memory, const T* query, T query_norm, int32_t row) {
+  return dot(query, memory.word(row), memory.stride()) / (memory.norm(row) * query_norm + T(kCosineEpsilon));
+}
+
+#if SPARSAM_VECTOR_BYTES == 64
+// Offers the blocks [begin, end) of written words, at most kSketchBlocks, to the bests of `heads` heads: first the words
+// with the largest bounds, then those whose bounds reach what the best have come to. `floor` is a score that K words are
+// known to reach.
+template <class T>
+void consider_sketched(const Memory<T>& memory, const WordSketch& sketch, const SketchQuery* codes, const T* queries,
+                       const T* norms, T floor, int k, int64_t begin, int64_t end, int heads, Best<T>* best) {
+  constexpr int kWords = WordSketch::kWords;
+  const int count = int(end - begin), stride = memory.stride();
+  const int32_t* const written = memory.written().data() + begin * kWords;
+  const int64_t words = int64_t(memory.written().size()) - begin * kWords;  // the last block may be short
+  SketchBounds found;
+  find_bounds(heads, sketch, codes, memory.width(), begin, count, found);
+  int32_t rows[kSketchBlocks * kWords];
+  for (int h = 0; h < heads; ++h) {
+    const __m512* const bounds = found.bounds[h];
+    auto offer_between = [&](float low, float high) {
+      const __m512 from = _mm512_set1_ps(low), to = _mm512_set1_ps(high);
+      int n = 0;
+      for (int i = 0; i < count; ++i) {
+        uint32_t left = _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(bounds[i], from, _CMP_GE_OQ), bounds[i], to, _CMP_LT_OQ);
+        for (; left != 0; left &= left - 1) {
+          const int at = i * kWords + std::countr_zero(left);
+          if (at >= words) break;
+          rows[n] = written[at];
+          memory.prefetch(rows[n++]);
+        }
+      }
+      for (int i = 0; i < n; ++i) {
+        const T score = cosine_score(memory, queries + h * stride, norms[h], rows[i]);
+        if (score >= best[h].worst()) best[h].offer(score, rows[i]);
+      }
+    };
+    auto asked = [&] { return codes[h].bound(double(std::max(best[h].worst(), floor))); };
+    const float first = std::max(asked(), kth_largest_or_less(found.most[h], k));
+    offer_between(first, std::numeric_limits<float>::infinity());
+    const float second = asked();
+    if (second < first) offer_between(second, first);
+  }
+}
+#endif
 
 // Queries are (R, stride); rows and scores come out as (R, K). Words never written are all zero and alike, so the first
 // K of them by row number stand for all. The result does not depend on the number of threads.
@@ -194,7 +246,25 @@ void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, co
   const std::vector<int32_t>& written = memory.written();
   const bool every = memory.has_initial();
   const int64_t total = every ? int64_t(memory.rows()) : int64_t(written.size());
+#if SPARSAM_VECTOR_BYTES == 64
+  const WordSketch* const sketch =
+      total >= kFewestSketched && has_sketch(memory, kind) ? &current_sketch(memory) : nullptr;
+  const T floor = memory.rows() - total >= k ? T(0) : -std::numeric_limits<T>::infinity();  // of K blank words
+  room.codes.clear();
+  for (int h = 0; sketch && h < heads; ++h) room.codes.emplace_back(queries + h * width, norms[h], memory.width());
+#endif
   auto look = [&](int64_t begin, int64_t end, std::vector<Best<T>>& into) {
+#if SPARSAM_VECTOR_BYTES == 64
+    if (sketch) {
+      constexpr int64_t kWords = WordSketch::kWords;
+      const int64_t last = (end + kWords - 1) / kWords;
+      for (int64_t i = begin / kWords; i < last; i += kSketchBlocks)
+        for (int h = 0; h < heads; h += kSketchHeads)
+          consider_sketched(memory, *sketch, room.codes.data() + h, queries + h * width, norms + h, floor, k, i,
+                            std::min(last, i + kSketchBlocks), std::min(kSketchHeads, heads - h), into.data() + h);
+      return;
+    }
+#endif
     int32_t some[kStretch];
     for (int64_t i = begin; i < end; i += kStretch) {
       const int count = int(std::min<int64_t>(kStretch, end - i));

@@ -62,6 +62,7 @@ inline std::unique_ptr<CandidateIndex> make_index(const IndexSettings& settings,
   if (settings.kind == "scan") {
     ScanSettings s;
     numbers.take("checks", s.checks);
+    numbers.take("reach", s.reach);
     numbers.take("seed", s.seed);
     numbers.done();
     s.by_distance = settings.by_distance;

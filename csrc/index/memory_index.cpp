@@ -206,6 +206,7 @@ std::shared_ptr<const IndexedBase> MemoryIndex<T>::base_of(const InitialWords<T>
   }
   auto index = make_index(settings_, initial.rows, initial.width, &words);
   index->build(rows.data(), static_cast<int32_t>(rows.size()), threads);
+  index->freeze(threads);
   index->bind(nullptr);
   auto made = std::make_shared<IndexedBase>(IndexedBase{settings_, unit_, std::move(index), present});
   if (initial.indexes.size() == kMost) initial.indexes.erase(initial.indexes.begin());

@@ -94,6 +94,7 @@ class OverlayIndex final : public CandidateIndex {
   int32_t query(const float* query, Scratch& scratch, int32_t* out) const override {
     int32_t count = 0;
     query_all(query, 1, scratch, out, max_candidates(), &count, nullptr);
+    if (is_value()) std::sort(out, out + count);
     return count;
   }
 

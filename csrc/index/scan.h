@@ -11,20 +11,19 @@
 // Memory per word of width 32: 16 bytes of code, 8 of factor and bias, 4 of row, 16 to 32 of the map from rows.
 #pragma once
 
-#include <bit>
 #include <limits>
 
 #include "index/candidate_index.h"
-#include "index/row_map.h"
+#include "index/cells.h"
+#include "index/code_list.h"
 #include "index/sample_centre.h"
-#include "index/word_codes.h"
-#include "support/aligned.h"
 #include "support/parallel.h"
 
 namespace sparsam::SPARSAM_ISA {
 
 struct ScanSettings {
-  int32_t checks = 96;   // words proposed per query
+  int32_t checks = 96;  // words proposed per query
+  int32_t reach = 58;   // hundredths, of a memory that does not change (cells.h); with 0 all of it is read
   uint64_t seed = 0;
   bool by_distance = false;  // the nearest words, not those of largest inner product
 };
@@ -32,8 +31,8 @@ struct ScanSettings {
 class Scan final : public CandidateIndex {
  public:
   Scan(int32_t capacity, int32_t word_size, const ScanSettings& settings, const WordSource* source = nullptr)
-      : CandidateIndex(capacity, word_size), settings_(checked(settings)), codes_(word_size, settings.seed),
-        centre_(word_size, settings.seed), work_(at(codes_.room())), code_(at(codes_.components())) {
+      : CandidateIndex(capacity, word_size), settings_(checked(settings)), list_(word_size, settings.seed),
+        centre_(word_size, settings.seed), work_(at(list_.codes().room())), code_(at(list_.codes().components())) {
     source_ = source;
   }
 
@@ -44,61 +43,46 @@ class Scan final : public CandidateIndex {
     check_absent(row, contains(row));
     check_word(row, word);
     check_source();
-    const int32_t place = push(row);
-    encode(place, word, work_.data(), code_.data());
-    note_bounds(place / kBlockWords);
+    cells_.reset();
+    encode(list_.push(row), word);
     centre_.inserted(row);
   }
 
   void remove(int32_t row) override {
     check_row(row);
-    const int32_t place = places_.find(row);
+    const int32_t place = list_.find(row);
     check_present(row, place >= 0);
-    const int32_t last = size() - 1;
-    if (place != last) {
-      move_code(last, place);
-      entries_[at(place)] = entries_[at(last)];
-      biases_[at(place)] = biases_[at(last)];
-      places_.move(entries_[at(place)].row, place);
-    }
-    places_.erase(row);
-    entries_.pop_back();
-    biases_.pop_back();
-    note_bounds(place / kBlockWords);
-    if (last % kBlockWords == 0) bounds_.pop_back();
+    cells_.reset();
+    list_.remove(place);
     centre_.removed(row);
   }
 
   void update(int32_t row, const float* word) override {
     check_row(row);
-    const int32_t place = places_.find(row);
+    const int32_t place = list_.find(row);
     check_present(row, place >= 0);
     check_word(row, word);
-    encode(place, word, work_.data(), code_.data());
-    note_bounds(place / kBlockWords);
+    cells_.reset();
+    encode(place, word);
     centre_.updated(row);
   }
 
-  bool contains(int32_t row) const override { return row >= 0 && places_.find(row) >= 0; }
-  int32_t size() const override { return static_cast<int32_t>(entries_.size()); }
+  bool contains(int32_t row) const override { return row >= 0 && list_.find(row) >= 0; }
+  int32_t size() const override { return list_.size(); }
 
   void clear() override {
-    places_.clear();
-    entries_.clear();
-    biases_.clear();
-    bounds_.clear();
+    cells_.reset();
+    list_.clear();
     centre_.clear();
-    codes_.set_centre(centre_.centre());
+    list_.set_centre(centre_.centre());
   }
 
   // All words about the present centre; while every word is proposed anyway, codes need not be right.
   void settle(int threads) override {
     if (!centre_.is_stale() || size() <= settings_.checks) return;
     check_source();
-    std::vector<int32_t> present;
-    rows(present);
-    if (!centre_.refresh(present, *source_)) return;
-    codes_.set_centre(centre_.centre());
+    if (!centre_.refresh(list_.rows(), *source_)) return;
+    list_.set_centre(centre_.centre());
     encode_all(threads);
   }
 
@@ -107,6 +91,7 @@ class Scan final : public CandidateIndex {
   int32_t query(const float* query, Scratch& scratch, int32_t* out) const override {
     int32_t count = 0;
     query_all(query, 1, scratch, out, max_candidates(), &count, nullptr);
+    std::sort(out, out + count);
     return count;
   }
 
@@ -115,23 +100,34 @@ class Scan final : public CandidateIndex {
     if (size() <= settings_.checks) {
       for (int h = 0; h < heads; ++h) {
         counts[h] = 0;
-        for (const Entry& entry : entries_)
-          if (!is_hidden(hidden, entry.row)) out[h * stride + counts[h]++] = entry.row;
-        std::sort(out + h * stride, out + h * stride + counts[h]);
+        for (const int32_t row : list_.rows())
+          if (!is_hidden(hidden, row)) out[h * stride + counts[h]++] = row;
       }
       return;
     }
+    const WordCodes& codes = list_.codes();
     std::vector<Head>& asked = scratch_heads(scratch, heads);
-    scratch.bytes.resize(at(heads) * at(codes_.components()));
-    scratch.sums.resize(at(heads) * kBlockWords);
-    scratch.lanes.resize(at(heads));
+    scratch.bytes.resize(at(heads) * at(codes.components()));
     scratch.least.resize(at(heads));
-    scratch.numbers.resize(at(codes_.room()));
+    scratch.numbers.resize(at(codes.room()));
     for (int h = 0; h < heads; ++h) {
       const WordCodes::Query made =
-          codes_.prepare(queries + h * word_size_, scratch.bytes.data() + at(h) * at(codes_.components()),
+          codes.prepare(queries + h * word_size_, scratch.bytes.data() + at(h) * at(codes.components()),
                          scratch.numbers.data());
-      asked[at(h)].ask(made.unit, made.base);
+      asked[at(h)].ask(made.unit, made.base, made.constant);
+    }
+    if (cells_ != nullptr) {
+      const int32_t cells = cells_->count();
+      scratch.products.resize(at(Cells::kQueries) * at(cells));
+      for (int h = 0; h < heads; ++h) {
+        const int of_some = h % Cells::kQueries;
+        if (of_some == 0)
+          cells_->multiply(queries + h * word_size_, std::min(heads - h, Cells::kQueries), scratch.products.data());
+        read_cells(asked[at(h)], queries + h * word_size_, scratch.products.data() + at(of_some) * at(cells),
+                   scratch.bytes.data() + at(h) * at(codes.components()), scratch, hidden);
+        counts[h] = asked[at(h)].finish(out + h * stride);
+      }
+      return;
     }
     // Most of the work of choosing is done while the bound is still low. So a sample sets it first, at a score that
     // about four times as many words reach as are wanted; should they be too few, the scan is done again without it.
@@ -150,7 +146,7 @@ class Scan final : public CandidateIndex {
   }
 
   void rows(std::vector<int32_t>& out) const override {
-    for (const Entry& entry : entries_) out.push_back(entry.row);
+    out.insert(out.end(), list_.rows().begin(), list_.rows().end());
   }
 
   void build(const int32_t* rows, int32_t n, int threads) override {
@@ -160,11 +156,11 @@ class Scan final : public CandidateIndex {
       for (int32_t i = 0; i < n; ++i) {
         check_row(rows[i]);
         check_absent(rows[i], contains(rows[i]));
-        push(rows[i]);
+        list_.push(rows[i]);
         centre_.inserted(rows[i]);
       }
       if (n > 0) centre_.refresh({}, *source_);
-      codes_.set_centre(centre_.centre());
+      list_.set_centre(centre_.centre());
       encode_all(threads);
     } catch (...) {
       clear();
@@ -172,16 +168,23 @@ class Scan final : public CandidateIndex {
     }
   }
 
+  // Words are put in the order of cells, and queries read some of them instead of all.
+  void freeze(int threads) override {
+    if (settings_.reach == 0 || settings_.by_distance || size() < Cells::kFewest) return;
+    check_source();
+    std::vector<float> words(at(size()) * at(word_size_));
+    for (int32_t i = 0; i < size(); ++i) source_->fetch(list_.rows()[at(i)], words.data() + at(i) * at(word_size_));
+    std::vector<int32_t> order;
+    auto cells = std::make_shared<const Cells>(words.data(), size(), word_size_, threads, order);
+    list_.reorder(order);
+    cells_ = std::move(cells);
+  }
+
   std::unique_ptr<CandidateIndex> clone() const override {
     auto copy = std::make_unique<Scan>(capacity_, word_size_, settings_, source_);
-    copy->codes_ = codes_;
+    copy->list_.copy_from(list_);
     copy->centre_ = centre_;
-    copy->places_ = places_;
-    copy->entries_ = entries_;
-    copy->biases_ = biases_;
-    copy->bounds_ = bounds_;
-    copy->reserve(bounds_.size());
-    std::copy_n(blocks_.get(), bounds_.size() * block_bytes(), copy->blocks_.get());
+    copy->cells_ = cells_;
     return copy;
   }
 
@@ -189,35 +192,19 @@ class Scan final : public CandidateIndex {
     return std::make_unique<Scan>(capacity_, word_size_, settings_, source_);
   }
 
-  size_t bytes() const override {
-    return bounds_.size() * (block_bytes() + sizeof(Bounds)) + entries_.size() * (sizeof(Entry) + sizeof(float)) +
-           places_.bytes() + codes_.bytes();
-  }
+  size_t bytes() const override { return list_.bytes() + (cells_ ? cells_->bytes() : 0); }
 
   const ScanSettings& settings() const { return settings_; }
 
  private:
   using Head = Scratch::Head;
   static constexpr int32_t kSampled = 16, kMargin = 4;  // blocks of which one is sampled; see query_all
-  static constexpr int32_t kAtOnce = 4;                 // blocks that share a bound
-  struct Entry {
-    int32_t row;
-    float factor;
-  };
-  // Over the words of a block: the most that a factor and a bias can do for a score.
-  struct Bounds {
-    float over_most, over_least;  // one over the largest factor, and over the least; 0 where there is no saying
-    float most_bias;
-    void include(const Bounds& other) {
-      over_most = std::min(over_most, other.over_most);
-      over_least = over_least == 0.0f || other.over_least == 0.0f ? 0.0f : std::max(over_least, other.over_least);
-      most_bias = std::max(most_bias, other.most_bias);
-    }
-  };
-
+  static constexpr int32_t kAtOnce = 16;                // blocks that share a bound
   static size_t at(int32_t i) { return static_cast<size_t>(i); }
   static ScanSettings checked(const ScanSettings& s) {
     if (s.checks < 1) throw std::invalid_argument("checks: expected at least 1, got " + std::to_string(s.checks));
+    if (s.reach < 0 || s.reach > 100)
+      throw std::invalid_argument("reach: expected 0 to 100, got " + std::to_string(s.reach));
     return s;
   }
   static bool is_hidden(const uint64_t* hidden, int32_t row) {
@@ -228,100 +215,97 @@ class Scan final : public CandidateIndex {
     return scratch.heads;
   }
 
-  size_t block_bytes() const { return 4 * quarter_bytes(); }
-  size_t quarter_bytes() const { return at(codes_.planes()) * kPlaneBytes; }
-  // Where the four bytes of a word in its first plane lie; those in the next are kPlaneBytes further on.
-  uint8_t* code_at(int32_t place) {
-    return blocks_.get() + at(place / kQuarterWords) * quarter_bytes() + at(4 * (place % kQuarterWords));
-  }
-  void move_code(int32_t from, int32_t to) {
-    const uint8_t* source = code_at(from);
-    uint8_t* target = code_at(to);
-    for (int32_t p = 0; p < codes_.planes(); ++p) std::memcpy(target + p * kPlaneBytes, source + p * kPlaneBytes, 4);
-  }
-
-  // The number of the row's place, after the last one.
-  int32_t push(int32_t row) {
-    const int32_t place = size();
-    if (place % kBlockWords == 0) {
-      reserve(bounds_.size() + 1);
-      bounds_.push_back({});
-    }
-    places_.insert(row, place);
-    entries_.push_back({row, 0.0f});
-    biases_.push_back(0.0f);
-    return place;
-  }
-
-  void reserve(size_t blocks) {
-    if (blocks <= reserved_) return;
-    const size_t wanted = std::max(blocks, 2 * reserved_);
-    auto larger = aligned_array<uint8_t>(wanted * block_bytes());
-    // What lies beyond the last word is summed too, and not used.
-    std::fill_n(larger.get(), wanted * block_bytes(), uint8_t{0});
-    if (reserved_ > 0) std::copy_n(blocks_.get(), reserved_ * block_bytes(), larger.get());
-    blocks_ = std::move(larger);
-    reserved_ = wanted;
-  }
-
-  void encode(int32_t place, const float* word, float* work, uint8_t* code) {
-    const WordCodes::Coded made = codes_.encode(word, code, work);
-    uint8_t* target = code_at(place);
-    for (int32_t p = 0; p < codes_.planes(); ++p, code += kPlaneComponents, target += kPlaneBytes)
-      for (int32_t j = 0; j < 4; ++j) target[j] = static_cast<uint8_t>(code[j] | code[4 + j] << 4);
-    entries_[at(place)].factor = made.factor;
-    biases_[at(place)] = settings_.by_distance ? -0.5f * made.square : made.shift;
+  void encode(int32_t place, const float* word) {
+    list_.encode(place, word, settings_.by_distance, work_.data(), code_.data());
+    list_.note_bounds(place / kBlockWords);
   }
 
   void encode_all(int threads) {
     parallel_parts(size(), threads, [&](int32_t begin, int32_t end) {
-      std::vector<float> word(at(word_size_)), work(at(codes_.room()));
-      std::vector<uint8_t> code(at(codes_.components()));
+      std::vector<float> word(at(word_size_)), work(work_.size());
+      std::vector<uint8_t> code(code_.size());
       for (int32_t place = begin; place < end; ++place) {
-        source_->fetch(entries_[at(place)].row, word.data());
-        check_word(entries_[at(place)].row, word.data());
-        encode(place, word.data(), work.data(), code.data());
+        const int32_t row = list_.rows()[at(place)];
+        source_->fetch(row, word.data());
+        check_word(row, word.data());
+        list_.encode(place, word.data(), settings_.by_distance, work.data(), code.data());
       }
     });
-    for (size_t block = 0; block < bounds_.size(); ++block) note_bounds(static_cast<int32_t>(block));
+    list_.note_all_bounds();
   }
 
-  void note_bounds(int32_t block) {
-    const int32_t begin = block * kBlockWords, end = std::min(begin + kBlockWords, size());
-    if (begin >= end) return;
-    float most = entries_[at(begin)].factor, least = most, bias = biases_[at(begin)];
-    for (int32_t i = begin + 1; i < end; ++i) {
-      most = std::max(most, entries_[at(i)].factor);
-      least = std::min(least, entries_[at(i)].factor);
-      bias = std::max(bias, biases_[at(i)]);
-    }
-    bounds_[at(block)] = {most > 0.0f ? 1.0f / most : 0.0f, least > 0.0f ? 1.0f / least : 0.0f, bias};
-  }
-
-  // Offers the words of every so many blocks to the heads.
+  // Offers the words of one in `every` stretches of blocks to the heads; shorter stretches where not all are asked for.
   void scan(Head* asked, int heads, Scratch& scratch, int32_t every, const uint64_t* hidden) const {
-    const SumBlock sum = sum_block();
-    const int32_t blocks = static_cast<int32_t>(bounds_.size());
+    const NoteScores note = note_scores();
+    const int32_t blocks = list_.blocks(), stretch = every == 1 ? kAtOnce : 1;
     int32_t* least = scratch.least.data();
-    for (int32_t from = 0; from < blocks; from += kAtOnce * every) {
-      const int32_t to = std::min(blocks, from + kAtOnce * every);
-      Bounds b = bounds_[at(from)];
-      for (int32_t block = from + every; block < to; block += every) b.include(bounds_[at(block)]);
+    for (int32_t from = 0; from < blocks; from += stretch * every) {
+      const int32_t to = std::min(blocks, from + stretch);
+      CodeList::Bounds b = list_.bounds(from);
+      for (int32_t block = from + 1; block < to; ++block) b.include(list_.bounds(block));
       for (int h = 0; h < heads; ++h) least[h] = least_sum(asked[h], b);
-      for (int32_t block = from; block < to; block += every) {
-        sum(blocks_.get() + at(block) * block_bytes(), codes_.planes(), heads, scratch.bytes.data(), least,
-            scratch.sums.data(), scratch.lanes.data());
-        for (int h = 0; h < heads; ++h) {
-          const uint64_t lanes = scratch.lanes[at(h)] & filled(block);
-          if (lanes != 0) note(asked[h], block, lanes, scratch.sums.data() + h * kBlockWords, hidden);
-        }
-      }
+      note(list_.quarters(4 * from, 4 * (to - from)), heads, scratch.bytes.data(), least, asked);
+      for (int h = 0; h < heads; ++h)
+        if (asked[h].noted_count > Head::kNoted - kAtOnce * kBlockWords || !asked[h].has_bound())
+          take_noted(asked[h], hidden);
     }
     for (int h = 0; h < heads; ++h) take_noted(asked[h], hidden);
   }
 
+  // The best words of the cells nearest to a query, and of those that may hold as good ones.
+  void read_cells(Head& head, const float* query, const float* products, const int8_t* bytes, Scratch& scratch,
+                  const uint64_t* hidden) const {
+    const int32_t cells = cells_->count();
+    scratch.cells.resize(at(cells));
+    scratch.parts.resize(2 * at(cells));
+    auto* parts = reinterpret_cast<Cells::Part*>(scratch.parts.data());
+    int32_t near[Cells::kNear];
+    cells_->nearest(products, near);
+    for (int32_t i = 0; i < Cells::kNear; ++i) parts[i] = cells_->whole(near[i]);
+    head.begin(Cells::kRank);
+    read(head, parts, Cells::kNear, bytes, hidden);
+    // From the estimate to (word, query), as centroids are compared.
+    const float wanted = head.lowest() + head.constant;
+    head.begin(settings_.checks);
+    read(head, parts, Cells::kNear, bytes, hidden);
+    float square = 0.0f;
+    for (int32_t j = 0; j < word_size_; ++j) square += query[j] * query[j];
+    const float reach = 0.01f * static_cast<float>(settings_.reach) * std::sqrt(square);
+    const int32_t found = cells_->far(products, near, wanted, reach, scratch.cells.data(), parts);
+    read(head, parts, found, bytes, hidden);
+  }
+
+  // The first and the last quarter of a part have words of others, which were noted since there were `before`.
+  static void drop_others(Head& head, int32_t before, const Cells::Part& part) {
+    int32_t end = head.noted_count, begin = before;
+    while (end > before && head.noted_places[end - 1] >= part.end) --end;
+    while (begin < end && head.noted_places[begin] < part.begin) ++begin;
+    if (begin > before) {
+      std::copy(head.noted_places + begin, head.noted_places + end, head.noted_places + before);
+      std::copy(head.noted_scores + begin, head.noted_scores + end, head.noted_scores + before);
+    }
+    head.noted_count = before + end - begin;
+  }
+
+  void read(Head& head, const Cells::Part* parts, int32_t count, const int8_t* bytes, const uint64_t* hidden) const {
+    constexpr int32_t kAhead = 4;  // parts on their way from memory
+    const NoteScores note = note_scores();
+    const int32_t least = std::numeric_limits<int32_t>::min() + 1;
+    for (int32_t i = 0; i < count; ++i) {
+      if (i + kAhead < count) list_.prefetch(parts[i + kAhead].begin);
+      const int32_t last = (parts[i].end + kQuarterWords - 1) / kQuarterWords;
+      for (int32_t quarter = parts[i].begin / kQuarterWords; quarter < last; quarter += 4 * kAtOnce) {
+        const int32_t before = head.noted_count;
+        note(list_.quarters(quarter, std::min(4 * kAtOnce, last - quarter)), 1, bytes, &least, &head);
+        drop_others(head, before, parts[i]);
+        if (head.noted_count > Head::kNoted - kAtOnce * kBlockWords) take_noted(head, hidden);
+      }
+    }
+    take_noted(head, hidden);
+  }
+
   // The least sum with which a word of a block could be taken.
-  static int32_t least_sum(const Head& head, const Bounds& b) {
+  static int32_t least_sum(const Head& head, const CodeList::Bounds& b) {
     const float wanted = head.worst() - b.most_bias;
     const float over = wanted > 0.0f ? b.over_most : b.over_least;
     if (over == 0.0f) return std::numeric_limits<int32_t>::min() + 1;
@@ -330,42 +314,21 @@ class Scan final : public CandidateIndex {
     return static_cast<int32_t>(std::min(std::max(sum, -1e5f), 1e5f));
   }
 
-  void note(Head& head, int32_t block, uint64_t lanes, const int32_t* sums, const uint64_t* hidden) const {
-    if (head.noted_count > Head::kNoted - kBlockWords) take_noted(head, hidden);
-    for (; lanes != 0; lanes &= lanes - 1) {
-      const int32_t lane = std::countr_zero(lanes), place = block * kBlockWords + lane;
-      head.noted[head.noted_count++] = {place, sums[lane]};
-      __builtin_prefetch(&entries_[at(place)]);
-    }
-    if (head.worst() == -std::numeric_limits<float>::infinity()) take_noted(head, hidden);
-  }
-
   void take_noted(Head& head, const uint64_t* hidden) const {
-    const bool biased = settings_.by_distance || codes_.is_centred();
+    for (int32_t i = 0; i < head.noted_count; ++i) __builtin_prefetch(list_.rows().data() + head.noted_places[i]);
     for (int32_t i = 0; i < head.noted_count; ++i) {
-      const auto [place, sum] = head.noted[i];
-      const auto [row, factor] = entries_[at(place)];
-      float score = factor * (head.unit * static_cast<float>(sum) + head.base);
-      if (biased) score += biases_[at(place)];
+      if (head.noted_places[i] >= size()) break;  // what lies beyond the last word
+      const int32_t row = list_.rows()[at(head.noted_places[i])];
+      const float score = head.noted_scores[i];
       if (head.would_take(score, row) && !is_hidden(hidden, row)) head.take(score, row);
     }
     head.noted_count = 0;
   }
 
-  uint64_t filled(int32_t block) const {
-    const int32_t here = size() - block * kBlockWords;
-    return here >= kBlockWords ? ~uint64_t{0} : (uint64_t{1} << here) - 1;
-  }
-
   ScanSettings settings_;
-  WordCodes codes_;
+  CodeList list_;
   SampleCentre centre_;
-  RowMap places_;
-  std::vector<Entry> entries_;  // by place
-  std::vector<float> biases_;   // by place
-  std::vector<Bounds> bounds_;  // of each block
-  Aligned<uint8_t> blocks_;
-  size_t reserved_ = 0;         // blocks there is room for
+  std::shared_ptr<const Cells> cells_;  // of a frozen index
   std::vector<float> work_;
   std::vector<uint8_t> code_;
 };

@@ -30,10 +30,11 @@ class WordCodes {
     float shift;   // (centre, word)
   };
   // factor * (unit * sum + base) estimates (word - centre, query - centre). Both are seen from the centre, because the
-  // error goes with the length of both; what is left of (word, query) is the word's shift, and the same for all words.
+  // error goes with the length of both; what is left of (word, query) is the word's shift, and a constant.
   struct Query {
     float unit;
     float base;
+    float constant;  // the same for all words
   };
 
   WordCodes(int32_t word_size, uint64_t seed)
@@ -77,14 +78,15 @@ class WordCodes {
   // The query in 8 bits, components() of them.
   Query prepare(const float* query, int8_t* out, float* work) const {
     rotation_.project(query, work);
-    float largest = 0.0f, total = 0.0f;
+    float largest = 0.0f, total = 0.0f, constant = 0.0f;
     for (int32_t j = 0; j < rotation_.padded(); ++j) {
+      constant += centre_[static_cast<size_t>(j)] * (work[j] - centre_[static_cast<size_t>(j)]);
       work[j] -= centre_[static_cast<size_t>(j)];
       largest = std::max(largest, std::abs(work[j]));
       total += std::abs(work[j]);
     }
     std::fill(out, out + components(), int8_t{0});
-    if (!(total > kLeast && total < kMost)) return {0.0f, 0.0f};  // nothing to tell words apart by
+    if (!(total > kLeast && total < kMost)) return {0.0f, 0.0f, constant};  // nothing to tell words apart by
     // The sum of 15 times each component, rounded up, fits into 16 bits.
     const float scale = std::min(127.0f / largest, (32767.0f / 15.0f - static_cast<float>(components())) / total);
     int32_t sum = 0;
@@ -92,7 +94,7 @@ class WordCodes {
       out[j] = static_cast<int8_t>(std::lrint(work[j] * scale));
       sum += out[j];
     }
-    return {1.0f / scale, -7.5f * static_cast<float>(sum) / scale};
+    return {1.0f / scale, -7.5f * static_cast<float>(sum) / scale, constant};
   }
 
  private:

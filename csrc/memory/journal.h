@@ -9,7 +9,7 @@
 
 namespace sparsam {
 
-// A journal for each part, with fixed room per step that does not depend on N; links take theirs as they change.
+// A journal for each part. It takes a fixed number of bytes per step, whatever N; links take theirs as they change.
 template <class T>
 class Journal {
  public:
@@ -20,7 +20,7 @@ class Journal {
   }
 
   int64_t size() const { return size_; }
-  int64_t applied() const { return applied_; }  // steps that the memory has at present: the first so many
+  int64_t applied() const { return applied_; }  // the memory has the first `applied` steps at present
   size_t bytes() {
     size_t total = 0;
     journals_.each([&](const auto& journal) { total += journal.bytes(); });

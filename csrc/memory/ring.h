@@ -133,8 +133,9 @@ class RingJournal {
   RingJournal(int64_t steps, const MemoryShape& shape)
       : steps_(steps),
         max_moves_(shape.max_moves()),
-        counts_(recycled_array<int32_t>(steps)),
-        moves_(recycled_array<Move>(steps * max_moves_)) {}
+        block_(recycled_array<std::byte>(bytes())),
+        moves_(reinterpret_cast<Move*>(block_.get())),
+        counts_(reinterpret_cast<int32_t*>(moves_ + steps * max_moves_)) {}
 
   size_t bytes() const { return steps_ * (sizeof(int32_t) + max_moves_ * sizeof(Move)); }
 
@@ -144,11 +145,11 @@ class RingJournal {
     moves_[(size_ - 1) * max_moves_ + counts_[size_ - 1]++] = {row, before};
   }
   void undo(Ring& ring, int64_t step) const {
-    const Move* moves = moves_.get() + step * max_moves_;
+    const Move* moves = moves_ + step * max_moves_;
     for (int32_t i = counts_[step]; i-- > 0;) ring.undo(moves[i].row, moves[i].before);
   }
   void redo(Ring& ring, int64_t step) const {
-    const Move* moves = moves_.get() + step * max_moves_;
+    const Move* moves = moves_ + step * max_moves_;
     for (int32_t i = 0; i < counts_[step]; ++i) ring.move_to_back(moves[i].row);
   }
 
@@ -158,8 +159,9 @@ class RingJournal {
   };
   int64_t steps_, size_ = 0;
   int32_t max_moves_;
-  Recycled<int32_t> counts_;
-  Recycled<Move> moves_;
+  Recycled<std::byte> block_;  // of the two that follow
+  Move* moves_;
+  int32_t* counts_;
 };
 
 }  // namespace sparsam

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "memory/row_places.h"
 #include "memory/saved.h"
 #include "memory/shape.h"
+#include "memory/word_sketch.h"
 #include "support/lazy_array.h"
 #include "support/recycled.h"
 
@@ -75,7 +77,8 @@ class Memory {
         initial_(std::move(initial)),
         words_(size_t(rows) * stride_),
         norms_(size_t(rows)),
-        marks_(static_cast<size_t>(rows)) {}
+        marks_(static_cast<size_t>(rows)),
+        sketch_(padded_width<float>(width)) {}
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
   ~Memory() {  // an episode that wrote little leaves its arrays to the next, blank again
@@ -86,7 +89,7 @@ class Memory {
       const size_t at = initial_ ? i : size_t(written_[i]);
       std::memset(words_.data() + at * stride_, 0, sizeof(T) * stride_);
       norms_[at] = 0;
-      marks_[written_[i]] = 0;
+      marks_[written_[i]] = {};
     }
     words_.recycle(touched);
     norms_.recycle(touched);
@@ -124,11 +127,12 @@ class Memory {
 
   // Rows that an episode has written, in the order of their first write.
   const std::vector<int32_t>& written() const { return written_; }
-  bool is_written(int32_t row) const { return (marks_[row] & kWritten) != 0; }
+  bool is_written(int32_t row) const { return (marks_[row].flags & kWritten) != 0; }
   void mark_written(int32_t row) {
     if (is_written(row)) return;
+    marks_[row].place = int32_t(written_.size());
     written_.push_back(row);
-    marks_[row] |= kWritten;
+    marks_[row].flags |= kWritten;
     if (initial_) {
       const size_t place = written_.size() - 1;
       std::memcpy(words_.data() + place * stride_, initial_->word(row), sizeof(T) * stride_);
@@ -147,9 +151,11 @@ class Memory {
         norms_[written_.size() - 1] = 0;
       }
       written_.pop_back();
-      marks_[row] &= ~kWritten;
+      marks_[row].flags &= ~(kWritten | kChanged);
+      marks_[row].place = 0;  // the array is handed on as zero bytes
       if (row < first_blank_) first_blank_ = row;
     }
+    sketch_.truncate(int64_t(count));
   }
 
   void copy_from(const Memory& other) {
@@ -181,13 +187,39 @@ class Memory {
     followed_ = on;
   }
   void note_swapped(int32_t row) {
-    if (!followed_ || (marks_[row] & kStale) != 0) return;
-    marks_[row] |= kStale;
+    if (!followed_ || (marks_[row].flags & kStale) != 0) return;
+    marks_[row].flags |= kStale;
     stale_.push_back(row);
   }
   std::vector<int32_t> take_stale() {
-    for (const int32_t row : stale_) marks_[row] &= ~kStale;
+    for (const int32_t row : stale_) marks_[row].flags &= ~kStale;
     return std::exchange(stale_, {});
+  }
+
+  // The coarse copy of the written words for exact search, which brings it up to date itself: `each_changed` calls
+  // f(place) for every word that was written since it was copied.
+  WordSketch& sketch() const { return sketch_; }
+  void note_changed(int32_t row) {
+    if (sketch_.size() == 0) return;
+    Mark& mark = marks_[row];
+    if (mark.place >= sketch_.size() || (mark.flags & (kWritten | kChanged)) != kWritten) return;
+    mark.flags |= kChanged;
+    changed_.push_back(row);
+  }
+  template <class F>
+  void each_changed(const F& f) const {
+    for (const int32_t row : changed_) {
+      Mark& mark = marks_[row];
+      if ((mark.flags & kChanged) != 0 && mark.place < sketch_.size()) f(mark.place);
+      mark.flags &= ~kChanged;
+    }
+    changed_.clear();
+  }
+  // A journal goes over the words: following it row by row would cost every backward pass, where nothing is searched.
+  void drop_sketch() {
+    if (sketch_.size() == 0) return;
+    each_changed([](int32_t) {});
+    sketch_.truncate(0);
   }
 
   // With a starting memory every row may hold a word; without one, rows never written are all zero and alike.
@@ -196,18 +228,24 @@ class Memory {
   int32_t first_blank() const { return first_blank_; }
 
  private:
-  static constexpr uint8_t kWritten = 1, kStale = 2;
+  static constexpr uint32_t kWritten = 1, kStale = 2, kChanged = 4;
+  struct Mark {
+    uint32_t flags;
+    int32_t place;  // of a written row in `written_`
+  };
 
   int32_t rows_, width_, stride_;
   std::shared_ptr<const InitialWords<T>> initial_;
   LazyArray<T> words_;
   LazyArray<T> norms_;
-  LazyArray<uint8_t> marks_;
+  mutable LazyArray<Mark> marks_;
   RowPlaces places_;  // of written rows, with a starting memory
   std::vector<int32_t> written_;
   int32_t first_blank_ = 0;
   bool followed_ = false;
   std::vector<int32_t> stale_;
+  mutable WordSketch sketch_;
+  mutable std::vector<int32_t> changed_;  // rows whose words differ from the sketch
 };
 
 // The words that a sequence overwrote, at most R(K+1) a step. Undoing a step swaps them with those in the memory, so
@@ -219,10 +257,13 @@ class WordJournal {
       : steps_(steps),
         max_writes_(shape.max_writes()),
         width_(shape.width),
-        heads_(recycled_array<Head>(steps)),
-        rows_(recycled_array<int32_t>(steps * max_writes_)),
-        words_(recycled_array<T>(steps * max_writes_ * width_)),
-        norms_(recycled_array<T>(steps * max_writes_)) {}
+        block_(recycled_array<std::byte>(bytes())) {
+    const int64_t writes = steps * max_writes_;
+    words_ = reinterpret_cast<T*>(block_.get());
+    norms_ = words_ + writes * width_;
+    rows_ = reinterpret_cast<int32_t*>(norms_ + writes);
+    heads_ = reinterpret_cast<Head*>(rows_ + writes);
+  }
 
   size_t bytes() const { return steps_ * (sizeof(Head) + max_writes_ * (sizeof(int32_t) + sizeof(T) * (width_ + 1))); }
 
@@ -231,15 +272,24 @@ class WordJournal {
   void save(const Memory<T>& memory, int32_t row) {
     const int64_t at = (size_ - 1) * max_writes_ + heads_[size_ - 1].writes++;
     rows_[at] = row;
-    std::memcpy(words_.get() + at * width_, memory.word(row), sizeof(T) * width_);
+    std::memcpy(words_ + at * width_, memory.word(row), sizeof(T) * width_);
     norms_[at] = memory.norm(row);
   }
 
+  // Ask for the words of a step that will be undone soon: they were put down long ago.
+  void prefetch(int64_t step) const {
+    if (step < 0) return;
+    const T* from = words_ + step * max_writes_ * width_;
+    constexpr int kLine = 64 / sizeof(T);
+    for (int32_t j = 0; j < heads_[step].writes * width_; j += kLine) __builtin_prefetch(from + j, 1, 2);
+  }
   void undo(Memory<T>& memory, int64_t step) {
+    memory.drop_sketch();
     for (int32_t i = heads_[step].writes; i-- > 0;) swap_word(memory, step * max_writes_ + i);
     memory.unmark_to(heads_[step].written_before);
   }
   void redo(Memory<T>& memory, int64_t step) {
+    memory.drop_sketch();
     for (int32_t i = 0; i < heads_[step].writes; ++i) {
       memory.mark_written(rows_[step * max_writes_ + i]);
       swap_word(memory, step * max_writes_ + i);
@@ -252,18 +302,26 @@ class WordJournal {
   };
   void swap_word(Memory<T>& memory, int64_t at) {
     T* word = memory.word(rows_[at]);
-    T* old = words_.get() + at * width_;
-    for (int32_t j = 0; j < width_; ++j) std::swap(word[j], old[j]);
+    T* old = words_ + at * width_;
+    constexpr int32_t kSome = 64 / sizeof(T);  // a line at a time, whose size the compiler knows
+    int32_t j = 0;
+    for (; j + kSome <= width_; j += kSome) {
+      T line[kSome];
+      std::memcpy(line, word + j, sizeof(line));
+      std::memcpy(word + j, old + j, sizeof(line));
+      std::memcpy(old + j, line, sizeof(line));
+    }
+    for (; j < width_; ++j) std::swap(word[j], old[j]);
     std::swap(memory.norm(rows_[at]), norms_[at]);
     memory.note_swapped(rows_[at]);
   }
 
   int64_t steps_, size_ = 0;
   int32_t max_writes_, width_;
-  Recycled<Head> heads_;
-  Recycled<int32_t> rows_;
-  Recycled<T> words_;
-  Recycled<T> norms_;
+  Recycled<std::byte> block_;  // of all that follow: a journal of one step costs one allocation
+  T *words_, *norms_;
+  int32_t* rows_;
+  Head* heads_;
 };
 
 }  // namespace sparsam

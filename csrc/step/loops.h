@@ -269,7 +269,7 @@ void backward_cell(SequenceBackward<T>& f, int threads) {
     const int64_t steps = s.steps * s.batch;
     tall_product(f.tape.interface, s.interface, f.tape.joint + int64_t(s.batch) * s.joint, s.joint, steps, s.interface,
                  s.hidden, f.gradients.w_interface, s.hidden, threads);
-    column_sums(f.tape.interface, s.interface, steps, s.interface, f.gradients.b_interface);
+    column_sums(f.tape.interface, s.interface, steps, s.interface, f.gradients.b_interface, threads);
   } else {
     run(NoWeights{});
   }

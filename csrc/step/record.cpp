@@ -7,22 +7,48 @@
 
 namespace sparsam {
 
+namespace {
+size_t whole_lines(size_t bytes) { return (bytes + 127) / 64 * 64; }
+}  // namespace
+
 template <class T>
 TapeArrays<T>::TapeArrays(const SequenceShape& s, int64_t steps, bool unused) {
   const size_t done = size_t(steps) * s.batch, states = size_t(steps + 1) * s.batch;
   interface = Numbers<T>(done * s.interface);
-  gates_ = Numbers<T>(done * s.gates);
-  if (traits(s.cell).has_state) cells_ = Numbers<T>(states * s.hidden);
-  joint_ = Numbers<T>(states * s.joint);
-  read_rows_ = Numbers<int32_t>(states * s.reads());
-  read_weights_ = Numbers<T>(states * s.reads());
-  scores_ = Numbers<T>(done * s.reads());
-  if (unused || s.free_usage) unused_ = Numbers<int32_t>(done * s.heads);
-  if (s.k_links > 0) {
-    content_rows_ = Numbers<int32_t>(done * s.reads());
-    content_weights_ = Numbers<T>(done * s.reads());
-  }
-  if (s.free_usage) room_ = Numbers<T>(done * s.heads);
+  const bool links = s.k_links > 0;
+  const struct {
+    Numbers<T>* to;
+    size_t size;
+    bool there;
+  } floats[] = {{&gates_, done * s.gates, true},
+                {&cells_, states * s.hidden, traits(s.cell).has_state},
+                {&joint_, states * s.joint, true},
+                {&read_weights_, states * s.reads(), true},
+                {&scores_, done * s.reads(), true},
+                {&content_weights_, done * s.reads(), links},
+                {&room_, done * s.heads, bool(s.free_usage)}};
+  const struct {
+    Numbers<int32_t>* to;
+    size_t size;
+    bool there;
+  } rows[] = {{&read_rows_, states * s.reads(), true},
+              {&unused_, done * s.heads, unused || s.free_usage},
+              {&content_rows_, done * s.reads(), links}};
+  // One block for all, each on a line of its own with a line to spare, as `recycled_array` gives them.
+  size_t total = 0;
+  for (const auto& one : floats) total += one.there ? whole_lines(one.size * sizeof(T)) : 0;
+  for (const auto& one : rows) total += one.there ? whole_lines(one.size * sizeof(int32_t)) : 0;
+  const std::shared_ptr<std::byte[]> block = recycled_array<std::byte>(total);
+  std::byte* at = block.get();
+  auto place = [&]<class U>(Numbers<U>& to, size_t size) {
+    to.data = std::shared_ptr<U[]>(block, reinterpret_cast<U*>(at));
+    to.size = size;
+    at += whole_lines(size * sizeof(U));
+  };
+  for (const auto& one : floats)
+    if (one.there) place(*one.to, one.size);
+  for (const auto& one : rows)
+    if (one.there) place(*one.to, one.size);
 }
 
 template <class T>

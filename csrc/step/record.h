@@ -26,7 +26,7 @@ struct Numbers {
   size_t size = 0;
 };
 
-// The arrays behind a tape of so many steps.
+// The arrays behind a tape.
 template <class T>
 class TapeArrays {
  public:
@@ -91,7 +91,7 @@ struct Record {
   size_t bytes() const;
 };
 
-// Long sequences of which nothing is recorded run in pieces of so many steps.
+// Long sequences of which nothing is recorded run in pieces of this many steps.
 constexpr int64_t kPiece = 512;
 
 // The versions that come in stay what they are, also when the sequence ends by an exception. A memory that occurs twice

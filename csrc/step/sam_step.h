@@ -21,7 +21,7 @@ namespace sparsam::SPARSAM_ISA {
 template <class T>
 class TouchedRows {
  public:
-  explicit TouchedRows(int capacity) : rows_(capacity), usage_(capacity) {}
+  explicit TouchedRows(int capacity) : rows_(capacity), found_(capacity + 1), usage_(capacity) {}
   void clear() { count_ = 0; }
   int size() const { return count_; }
   int32_t row(int i) const { return rows_[i]; }
@@ -41,16 +41,28 @@ class TouchedRows {
     return fresh;
   }
   // Rows whose weights exceed delta, ascending.
-  int accessed(T delta, int32_t* out) const {
+  int accessed(T delta, int32_t* out) {
     int n = 0;
-    for (int i = 0; i < count_; ++i)
-      if (usage_[i] > delta) out[n++] = rows_[i];
-    std::sort(out, out + n);
+    for (int i = 0; i < count_; ++i) {
+      found_[n] = rows_[i];
+      n += usage_[i] > delta;
+    }
+    if (n > kFew) {
+      std::copy_n(found_.data(), n, out);
+      std::sort(out, out + n);
+      return n;
+    }
+    for (int i = 0; i < n; ++i) {  // of a few distinct rows, each goes where the number of lower ones says: no branches
+      int lower = 0;
+      for (int j = 0; j < n; ++j) lower += found_[j] < found_[i];
+      out[lower] = found_[i];
+    }
     return n;
   }
 
  private:
-  std::vector<int32_t> rows_;
+  static constexpr int kFew = 64;
+  std::vector<int32_t> rows_, found_;
   std::vector<T> usage_;
   int count_ = 0;
 };
@@ -64,7 +76,7 @@ struct StepTape {
   int32_t* read_rows;
   T* read_weights;
   T* scores;
-  int32_t* unused;  // null when nobody asks; likewise the next two without links
+  int32_t* unused;  // null when it is not wanted; likewise the next two without links
   int32_t* content_rows;
   T* content_weights;
   T* room;  // null with the ring
@@ -85,7 +97,7 @@ struct StateGradients {
   std::unique_ptr<LinkGradients<T>> links;  // null when they are constants
 };
 
-// Room for one step, reused over a whole sequence.
+// Scratch arrays for one step, reused over a whole sequence.
 template <class T>
 class SamStep {
  public:
@@ -104,7 +116,7 @@ class SamStep {
         norms_(shape.heads),
         d_scores_(shape.k) {}
 
-  // So many threads may share a search; the others have nothing to do.
+  // `threads` threads may share a search, since they have nothing else to do.
   void share_search(int threads) { room_.threads = threads; }
 
   // Steps 2 to 6 of SAM. The interface comes in before its activation and leaves after it; `read` (R, W) comes out.
@@ -123,7 +135,7 @@ class SamStep {
   void backward(Timeline<T>& timeline, Journal<T>& journal, int64_t step, StateGradients<T>& d_state,
                 const StepTape<T>& tape, const T* d_read, T* d_weights) {
     const InterfaceView<T> ask(tape.interface, layout_);
-    begin_backward(ask, d_read);
+    begin_backward(journal, step, ask, d_read);
     for (int h = 0; h < s_.heads; ++h) {
       const int at = h * s_.k;
       const T d_strength = read_backward(timeline.memory, d_state.memory, h, ask.strength[h], tape.read_rows + at,
@@ -152,7 +164,7 @@ class SamStep {
   void search(Timeline<T>& timeline, int32_t* rows, T* scores) {
     MemoryIndex<T>* index = timeline.index.get();
     if (index) index->wrote(touched_.rows(), touched_.size());
-    for (int h = 0; h < s_.heads; ++h) norms_[h] = std::sqrt(dot(query(h), query(h), stride_));
+    find_norms();
     if (index == nullptr || index->is_exact())
       exact_search(timeline.memory, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores, room_);
     else
@@ -160,8 +172,14 @@ class SamStep {
                        scores, room_.best, candidates_);
   }
 
-  void begin_backward(const InterfaceView<T>& ask, const T* d_read) {
+  void find_norms() {  // of the queries
+    for (int h = 0; h < s_.heads; ++h) norms_[h] = std::sqrt(dot(query(h), query(h), stride_));
+  }
+
+  void begin_backward(Journal<T>& journal, int64_t step, const InterfaceView<T>& ask, const T* d_read) {
+    journal.words().prefetch(step - 1);
     load_words(ask);
+    find_norms();
     for (int h = 0; h < s_.heads; ++h) std::memcpy(read_.get() + h * stride_, d_read + h * s_.width, word_bytes());
     std::memset(d_query_.get(), 0, sizeof(T) * s_.heads * stride_);
     std::memset(d_add_.get(), 0, sizeof(T) * s_.heads * stride_);
@@ -225,6 +243,7 @@ class SamStep {
       if (!touched_.add(row, weight)) return;
       if (journal) journal->words().save(memory, row);
       memory.mark_written(row);
+      memory.note_changed(row);
     };
     for (int h = 0; h < s_.heads; ++h) {
       const T keep = ask.write_gate[h] * ask.interpolation[h];
@@ -328,7 +347,7 @@ class SamStep {
     // ds/dq = (m - s |m|/|q| q) / D and ds/dm = (q - s |q|/|m| m) / D.
     T scale = d_score, along_q = 0, along_m = 0;
     if (s_.similarity == Similarity::kCosine) {
-      const T query_norm = std::sqrt(dot(q, q, stride_));
+      const T query_norm = norms_[h];
       scale /= query_norm * word_norm + T(kCosineEpsilon);
       along_q = query_norm > 0 ? -scale * score * word_norm / query_norm : 0;
       along_m = word_norm > 0 ? -scale * score * query_norm / word_norm : 0;

@@ -73,7 +73,7 @@ class SdncStep : public SamStep<T> {
                 const StepTape<T>& tape, const T* d_read, T* d_weights) {
     const InterfaceView<T> ask(tape.interface, this->layout_);
     Links<T>& links = *timeline.links;
-    this->begin_backward(ask, d_read);
+    this->begin_backward(journal, step, ask, d_read);
     for (int h = 0; h < s_.heads; ++h) {
       const int at = h * s_.k;
       this->gather_backward(timeline.memory, d_state.memory, h, tape.read_rows + at, tape.read_weights + at,

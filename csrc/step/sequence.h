@@ -79,7 +79,7 @@ struct Tape {
   int32_t* read_rows = nullptr;  // (T+1, B, R, K), -1 for none
   T* read_weights = nullptr;    // (T+1, B, R, K)
   T* scores = nullptr;          // (T, B, R, K): similarities of the rows found by content, which SAM reads
-  int32_t* unused = nullptr;    // (T, B, R): the rows erased; null when nobody asks and the ring can tell
+  int32_t* unused = nullptr;    // (T, B, R): the rows erased; null when the ring can tell and they are not wanted
   int32_t* content_rows = nullptr;  // (T, B, R, K): with links, the rows found by content and c_h there; else null
   T* content_weights = nullptr;
   T* room = nullptr;            // (T, B, R): with usage, 1 - u of the rows erased; else null

@@ -1,5 +1,6 @@
 // Products of a few rows with a large matrix, C += A B: the shape of a recurrent step. B is packed once per call into
-// panels that the kernel streams through, and each of its vectors is used for up to four rows.
+// panels that the kernel streams through. Each vector of it is used for as many rows as registers allow: B comes from the
+// second-level cache, so the fewer times the better.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +10,9 @@
 
 namespace sparsam::SPARSAM_ISA {
 
-constexpr int kMaxRows = 4;                                          // rows of A per pass
-constexpr int kMaxPanel = SPARSAM_VECTOR_BYTES == 64 ? 6 : 3;        // vectors of B per pass, as registers allow
+constexpr int kMaxRows = 8;                                       // rows of A per product of a step
+constexpr int kPassRows = SPARSAM_VECTOR_BYTES == 64 ? 8 : 4;     // rows of A per pass, as registers allow
+constexpr int kMaxPanel = 3;                                      // vectors of B per pass
 
 // B (depth x columns) as panels of whole vectors, panel by panel, each depth by its width.
 template <class T>
@@ -58,8 +60,8 @@ class Packed {
       const int first = begin(p), width = begin(p + 1) - first;
       const T* panel = data_.get() + size_t(first) * kLanes<T> * depth_;
       const int real = std::min(width * kLanes<T>, columns_ - first * kLanes<T>);
-      for (int m = 0; m < rows; m += kMaxRows)
-        dispatch_rows(std::min(kMaxRows, rows - m), width, panel, a + m, c + m, first * kLanes<T>, real);
+      for (int m = 0; m < rows; m += kPassRows)
+        dispatch_rows(std::min(kPassRows, rows - m), width, panel, a + m, c + m, first * kLanes<T>, real);
     }
   }
 
@@ -91,18 +93,21 @@ class Packed {
       case 1: return dispatch_width<1>(width, panel, a, c, first, real);
       case 2: return dispatch_width<2>(width, panel, a, c, first, real);
       case 3: return dispatch_width<3>(width, panel, a, c, first, real);
-      default: return dispatch_width<4>(width, panel, a, c, first, real);
+      case 4: return dispatch_width<4>(width, panel, a, c, first, real);
     }
+    if constexpr (kPassRows > 4) switch (rows) {
+        case 5: return dispatch_width<5>(width, panel, a, c, first, real);
+        case 6: return dispatch_width<6>(width, panel, a, c, first, real);
+        case 7: return dispatch_width<7>(width, panel, a, c, first, real);
+        default: return dispatch_width<8>(width, panel, a, c, first, real);
+      }
   }
   template <int M>
   void dispatch_width(int width, const T* panel, const T* const* a, T* const* c, int first, int real) const {
     switch (width) {
       case 1: return kernel<M, 1>(panel, a, c, first, real);
       case 2: return kernel<M, 2>(panel, a, c, first, real);
-      case 3: return kernel<M, 3>(panel, a, c, first, real);
-      case 4: return kernel<M, 4>(panel, a, c, first, real);
-      case 5: return kernel<M, 5>(panel, a, c, first, real);
-      default: return kernel<M, 6>(panel, a, c, first, real);
+      default: return kernel<M, 3>(panel, a, c, first, real);
     }
   }
   template <int M, int N>
@@ -113,12 +118,12 @@ class Packed {
     for (int m = 0; m < M; ++m) row[m] = a[m];
     for (int k = 0; k < depth_; ++k) {
       Vec<T> b[N];
-#pragma GCC unroll 6
+#pragma GCC unroll 3
       for (int n = 0; n < N; ++n) b[n] = load(panel + (k * N + n) * L);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int m = 0; m < M; ++m) {
         const Vec<T> x = splat(row[m][k]);
-#pragma GCC unroll 6
+#pragma GCC unroll 3
         for (int n = 0; n < N; ++n) sums[m][n] += x * b[n];
       }
     }

@@ -53,7 +53,7 @@ inline void somebodys([[maybe_unused]] void* block, [[maybe_unused]] size_t byte
 // which a call of one step takes dozens, are found without a search.
 class BlockPool {
  public:
-  static constexpr size_t kMostBytes = size_t(128) << 20, kLine = 64, kSmallBytes = size_t(16) << 10;
+  static constexpr size_t kMostBytes = size_t(256) << 20, kLine = 64, kSmallBytes = size_t(16) << 10;
 
   // A block of at least `bytes` and at most twice that, null when there is none.
   void* take(size_t bytes, size_t* got) {
@@ -135,14 +135,16 @@ inline void unmap_zeros(void* at, size_t bytes) {
 // address space is kept until there is none left.
 class ZeroedPool {
  public:
-  static constexpr size_t kMostArrays = 256, kMostTouched = size_t(1) << 20;
+  // A batch of 128 has about a thousand arrays.
+  static constexpr size_t kMostArrays = 4096, kMostTouched = size_t(1) << 20, kMostResident = size_t(256) << 20;
 
   static void* take(size_t bytes) {
     Arrays& a = arrays();
     const std::lock_guard<std::mutex> hold(a.lock);
     const auto at = a.by_size.find(bytes);
     if (at == a.by_size.end()) return nullptr;
-    void* data = at->second;
+    void* data = at->second.data;
+    a.resident -= at->second.touched;
     a.by_size.erase(at);
     somebodys(data, bytes);
     return data;
@@ -151,25 +153,32 @@ class ZeroedPool {
     if (touched > kMostTouched) return false;
     Arrays& a = arrays();
     const std::lock_guard<std::mutex> hold(a.lock);
-    if (a.by_size.size() >= kMostArrays) return false;
-    a.by_size.emplace(bytes, data);
+    if (a.by_size.size() >= kMostArrays || a.resident + touched > kMostResident) return false;
+    a.resident += touched;
+    a.by_size.emplace(bytes, Kept{data, touched});
     nobodys(data, bytes);
     return true;
   }
   static void release() {
     Arrays& a = arrays();
     const std::lock_guard<std::mutex> hold(a.lock);
-    for (const auto& [bytes, data] : a.by_size) {
-      somebodys(data, bytes);
-      unmap_zeros(data, bytes);
+    for (const auto& [bytes, kept] : a.by_size) {
+      somebodys(kept.data, bytes);
+      unmap_zeros(kept.data, bytes);
     }
     a.by_size.clear();
+    a.resident = 0;
   }
 
  private:
+  struct Kept {
+    void* data;
+    size_t touched;
+  };
   struct Arrays {
     std::mutex lock;
-    std::multimap<size_t, void*> by_size;
+    std::multimap<size_t, Kept> by_size;
+    size_t resident = 0;
   };
   static Arrays& arrays() {
     static Arrays* a = new Arrays;  // lives for ever: states may outlast static destructors

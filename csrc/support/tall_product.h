@@ -2,17 +2,21 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "support/aligned.h"
 #include "support/parallel.h"
-#include "support/packed_product.h"
+#include "support/recycled.h"
+#include "support/simd.h"
 
 namespace sparsam::SPARSAM_ISA {
 
 constexpr int kDepthBlock = 64;  // a panel of B this deep stays in the first-level cache
+constexpr int kTileRows = 4;     // of C per tile
+constexpr int kFewestRows = 64;  // of C for which all panels are packed
+constexpr int kTileVectors = SPARSAM_VECTOR_BYTES == 64 ? 6 : 3;  // of B per tile, as registers allow
 
 // One tile: c[m][0..N vectors) += sum_k a[k][m] b[k][...]; b is a packed panel, a and c are strided.
 template <class T, int M, int N>
@@ -51,56 +55,104 @@ void tile_rows(int rows, const T* a, int64_t a_stride, const T* b, int depth, T*
   }
 }
 
-// C (M x N, rows c_stride apart) = A^T B. The rows of C are shared out over threads.
+// `count` columns of A, kTileRows at a time, so that a tile walks through neighbours: rows of A are far apart, and each
+// of their lines would be asked for again by the next tiles.
+template <class T>
+void pack_rows(const T* a, int64_t a_stride, int deep, int count, T* out) {
+  constexpr int kLine = 4 * kTileRows;  // columns that are copied side by side
+  const size_t block = size_t(deep) * kTileRows;
+  const int whole = count / kLine * kLine;
+  for (int j = 0; j < whole; j += kLine, out += 4 * block)
+    for (int k = 0; k < deep; ++k) {
+      const T* from = a + k * a_stride + j;
+      for (int i = 0; i < 4; ++i)
+        std::memcpy(out + i * block + k * kTileRows, from + i * kTileRows, sizeof(T) * kTileRows);
+    }
+  for (int j = whole; j < count; ++j)
+    for (int k = 0; k < deep; ++k)
+      out[(j - whole) / kTileRows * block + k * kTileRows + (j - whole) % kTileRows] = a[k * a_stride + j];
+}
+
+// C (M x N, rows c_stride apart) = A^T B. Stretches of rows of C, and with many threads panels of its columns, are shared
+// out over threads; what a tile sums does not depend on how.
 template <class T>
 void tall_product(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t depth, int m, int n, T* c,
                   int64_t c_stride, int threads) {
   constexpr int L = kLanes<T>;
-  const int vectors = (n + L - 1) / L, panels = (vectors + kMaxPanel - 1) / kMaxPanel;
-  const int blocks = (m + kMaxRows - 1) / kMaxRows, parts = std::min(threads, blocks);
-  run_parallel(parts, [&](int part) {
-    const int first = blocks * part / parts * kMaxRows, last = std::min(m, blocks * (part + 1) / parts * kMaxRows);
-    for (int row = first; row < last; ++row) std::fill_n(c + row * c_stride, n, T(0));
-    const Aligned<T> packed = aligned_array<T>(size_t(kDepthBlock) * kMaxPanel * L);
+  const int vectors = (n + L - 1) / L, panels = (vectors + kTileVectors - 1) / kTileVectors;
+  const int blocks = (m + kTileRows - 1) / kTileRows;
+  // Every stretch packs the panels that it takes, which is too much for a few rows.
+  const int shares = threads * kFewestRows > m ? panels : 1;
+  const int stretches = std::max(1, std::min((threads + shares - 1) / shares, blocks)), tasks = shares * stretches;
+  const bool pack_a = panels > 1;  // else its lines are asked for once only
+  auto multiply = [&](int share, int stretch, T* packed, T* packed_a) {
+    const int first = blocks * stretch / stretches * kTileRows;
+    const int last = std::min(m, blocks * (stretch + 1) / stretches * kTileRows);
+    const int first_panel = shares == 1 ? 0 : share, last_panel = shares == 1 ? panels : share + 1;
+    const int left = vectors * first_panel / panels * L, right = std::min(n, vectors * last_panel / panels * L);
+    for (int row = first; row < last; ++row) std::fill(c + row * c_stride + left, c + row * c_stride + right, T(0));
     for (int64_t k = 0; k < depth; k += kDepthBlock) {
       const int deep = int(std::min<int64_t>(kDepthBlock, depth - k));
-      for (int p = 0; p < panels; ++p) {
+      if (pack_a) pack_rows(a + k * a_stride + first, a_stride, deep, last - first, packed_a);
+      for (int p = first_panel; p < last_panel; ++p) {
         const int from = vectors * p / panels, width = vectors * (p + 1) / panels - from;
         const int columns = std::min(width * L, n - from * L);
         for (int i = 0; i < deep; ++i) {
-          T* row = packed.get() + i * width * L;
+          T* row = packed + i * width * L;
           std::memcpy(row, b + (k + i) * b_stride + from * L, sizeof(T) * columns);
           std::fill(row + columns, row + width * L, T(0));
         }
-        for (int row = first; row < last; row += kMaxRows) {
-          const int rows = std::min(kMaxRows, last - row);
-          const T* at = a + k * a_stride + row;
+        for (int row = first; row < last; row += kTileRows) {
+          const int rows = std::min(kTileRows, last - row);
+          const T* at = pack_a ? packed_a + size_t(row - first) * deep : a + k * a_stride + row;
+          const int64_t apart = pack_a ? kTileRows : a_stride;
           T* to = c + row * c_stride + from * L;
           switch (width) {
-            case 1: tile_rows<T, 1>(rows, at, a_stride, packed.get(), deep, to, c_stride, columns); break;
-            case 2: tile_rows<T, 2>(rows, at, a_stride, packed.get(), deep, to, c_stride, columns); break;
-            case 3: tile_rows<T, 3>(rows, at, a_stride, packed.get(), deep, to, c_stride, columns); break;
-            case 4: tile_rows<T, 4>(rows, at, a_stride, packed.get(), deep, to, c_stride, columns); break;
-            case 5: tile_rows<T, 5>(rows, at, a_stride, packed.get(), deep, to, c_stride, columns); break;
-            default: tile_rows<T, 6>(rows, at, a_stride, packed.get(), deep, to, c_stride, columns); break;
+            case 1: tile_rows<T, 1>(rows, at, apart, packed, deep, to, c_stride, columns); break;
+            case 2: tile_rows<T, 2>(rows, at, apart, packed, deep, to, c_stride, columns); break;
+            case 3: tile_rows<T, 3>(rows, at, apart, packed, deep, to, c_stride, columns); break;
+            case 4: tile_rows<T, 4>(rows, at, apart, packed, deep, to, c_stride, columns); break;
+            case 5: tile_rows<T, 5>(rows, at, apart, packed, deep, to, c_stride, columns); break;
+            default: tile_rows<T, 6>(rows, at, apart, packed, deep, to, c_stride, columns); break;
           }
         }
       }
     }
+  };
+  std::atomic<int> next{0};
+  run_parallel(std::min(threads, tasks), [&](int) {
+    const Aligned<T> packed = aligned_array<T>(size_t(kDepthBlock) * kTileVectors * L);
+    const Recycled<T> packed_a = recycled_array<T>(pack_a ? size_t(kDepthBlock) * (m + kTileRows) : 0);
+    for (int task = next++; task < tasks; task = next++)
+      multiply(task / stretches, task % stretches, packed.get(), packed_a.get());
   });
 }
 
-// The sums of the columns of A (depth x m), in the order in which `tall_product` would multiply them by 1.
+// The sums of the columns of A (depth x m), in the order in which `tall_product` would multiply them by 1. The columns
+// are shared out over threads.
 template <class T>
-void column_sums(const T* a, int64_t a_stride, int64_t depth, int m, T* out) {
-  std::fill_n(out, m, T(0));
-  std::vector<T> some(m);
-  for (int64_t k = 0; k < depth; k += kDepthBlock) {
-    std::fill(some.begin(), some.end(), T(0));
-    for (int64_t i = k; i < std::min(depth, k + kDepthBlock); ++i)
-      for (int j = 0; j < m; ++j) some[j] += a[i * a_stride + j];
-    for (int j = 0; j < m; ++j) out[j] += some[j];
-  }
+void column_sums(const T* a, int64_t a_stride, int64_t depth, int m, T* out, int threads) {
+  constexpr int kColumns = 64;  // of a task
+  const int tasks = (m + kColumns - 1) / kColumns, parts = std::max(1, std::min(threads, tasks));
+  run_parallel(parts, [&](int part) {
+    const int first = tasks * part / parts * kColumns, last = std::min(m, tasks * (part + 1) / parts * kColumns);
+    for (int from = first; from < last; from += kColumns) {
+      const int columns = std::min(kColumns, last - from);
+      T total[kColumns] = {};
+      for (int64_t k = 0; k < depth; k += kDepthBlock) {
+        T some[kColumns] = {};
+        const int64_t end = std::min(depth, k + kDepthBlock);
+        if (columns == kColumns)  // a constant length, for registers
+          for (int64_t i = k; i < end; ++i)
+            for (int j = 0; j < kColumns; ++j) some[j] += a[i * a_stride + from + j];
+        else
+          for (int64_t i = k; i < end; ++i)
+            for (int j = 0; j < columns; ++j) some[j] += a[i * a_stride + from + j];
+        for (int j = 0; j < columns; ++j) total[j] += some[j];
+      }
+      std::copy_n(total, columns, out + from);
+    }
+  });
 }
 
 }  // namespace sparsam::SPARSAM_ISA

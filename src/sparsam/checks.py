@@ -87,12 +87,13 @@ def sequence(x: Any, input_size: int, batch_first: bool, parameter: Tensor) -> T
     like_parameter("x", x, parameter)
     if x.layout != torch.strided:
         raise TypeError(f"x: expected a dense tensor, got one of layout {x.layout}")
-    if x.dim() != 3:
-        raise ValueError(f"x: expected 3 dimensions {layout}, got shape {tuple(x.shape)}")
-    if x.shape[-1] != input_size:
-        raise ValueError(f"x: expected width I = {input_size} in {layout}, got shape {tuple(x.shape)}")
-    if 0 in x.shape[:2]:
-        raise ValueError(f"x: expected at least one step and one batch element in {layout}, got shape {tuple(x.shape)}")
+    shape = x.shape  # asked for once: a call of one step notices
+    if len(shape) != 3:
+        raise ValueError(f"x: expected 3 dimensions {layout}, got shape {tuple(shape)}")
+    if shape[2] != input_size:
+        raise ValueError(f"x: expected width I = {input_size} in {layout}, got shape {tuple(shape)}")
+    if shape[0] == 0 or shape[1] == 0:
+        raise ValueError(f"x: expected at least one step and one batch element in {layout}, got shape {tuple(shape)}")
     return x.transpose(0, 1) if batch_first else x
 
 

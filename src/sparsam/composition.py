@@ -95,16 +95,18 @@ class MemoryModel(Recurrent):
     def why_not_fused(self, engine: engines.Engine) -> str | None:
         if type(self).control is not MemoryModel.control or "control" in self.__dict__:
             return f"{type(self).__name__} has a control() of its own"
-        kind = self.controller_kind
-        reason = kind.why_not_fused(self.controller) or engines.untouched_linear("interface", self.interface)
+        controller = self.controller
+        kind = controllers.kind_of(controller)
+        reason = kind.why_not_fused(controller) or engines.untouched_linear("interface", self.interface)
         if reason is None and kind.cell not in engine.fuses:
             return f"it has no cell for a controller of kind {kind.name!r}"
         return reason
 
     def control(self, x: Tensor, state: Any) -> tuple[Tensor, dict[str, Any]]:
         """h_t (B, H) of the controller, whose input is [x_t, r_{t-1}], and the state's fields that it changes."""
-        inputs = torch.cat([x, state.read.flatten(1).to(x.dtype)], dim=-1)
-        return self.controller_kind.step(self.controller, inputs, state)
+        controller, read = self.controller, state.read.flatten(1)
+        inputs = torch.cat([x, read if read.dtype == x.dtype else read.to(x.dtype)], dim=-1)
+        return controllers.kind_of(controller).step(controller, inputs, state)
 
     def answer(self, joint: Tensor) -> Tensor:
         """y (T, B, O) = output([h_t, r_t]) for all steps at once, [h_t, r_t] (T, B, H + R·W)."""

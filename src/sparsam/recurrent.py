@@ -69,6 +69,16 @@ class Recurrent(nn.Module):
         """`engine_used` in words: whether the controller runs inside the engine, and if not, why."""
         return str(engines.plan(self))
 
+    @property
+    def index_used(self) -> str:
+        """What finds the K most similar words: "linear" (exact), an index, or for `auto` both and when.
+
+        "none" for a module that searches for no words. What answered in a call stands in the state that it returned,
+        `state.index_used`.
+        """
+        index = getattr(getattr(self.memory, "sizes", None), "index", None)
+        return "none" if index is None else index.plan
+
     def why_not_fused(self, engine: engines.Engine) -> str | None:
         """Why a fast engine has to call parts of this module step by step; None when it need not."""
         return None

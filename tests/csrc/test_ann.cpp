@@ -431,7 +431,9 @@ void test_overlay_of_scans_is_a_value() {
   for (int i = 0; i < 8; ++i) {
     const auto answer = ask(one, queries.data() + i * width);
     CHECK(answer == ask(other, queries.data() + i * width));
-    CHECK(std::equal(answer.begin(), answer.end(), out.begin() + i * most, out.begin() + i * most + counts[static_cast<size_t>(i)]));
+    const auto end = out.begin() + i * most + counts[static_cast<size_t>(i)];
+    std::sort(out.begin() + i * most, end);
+    CHECK(std::equal(answer.begin(), answer.end(), out.begin() + i * most, end));
   }
 }
 

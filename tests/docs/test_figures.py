@@ -94,11 +94,11 @@ def test_numbers_are_read_and_compared_as_printed() -> None:
 
 def test_babi_by_task() -> None:
     babi = load("babi")
-    head = tables(REAL.read_text())[[t[0][0] for t in tables(REAL.read_text())].index("task")][0]
+    head = next(t[0] for t in tables(REAL.read_text()) if t[0][:2] == ["task", "sdnc"])
     best = min(("sdnc-0", "sdnc-1", "sdnc-2"), key=lambda run: babi[run]["validation"]["mean"])
     runs = {"sdnc": best, "sam": "sam-0", "lstm": "lstm-0"}
     runs |= {f"{model}, unfinished": f"{model}-0" for model in ("dam", "ntm", "dnc")}
-    for cells in table(REAL, "task"):
+    for cells in table(REAL, "task", "sdnc"):
         for column, name in enumerate(head):
             if name not in runs:
                 continue
@@ -155,6 +155,57 @@ def test_omniglot_short_runs() -> None:
         for cell, size in zip(cells[3:], (10, 25, 100, 500), strict=True):
             value = 1 - 1 / size if model == "chance" else entry[str(size)]["error"]
             assert_cell(cell, [value], f"Omniglot, {model}, {size} characters")
+
+
+def pixels(model: str, size: str) -> list[float]:
+    """Test errors of a model's seeds from pixels."""
+    runs = load("omniglot_pixels")["runs"]
+    mine = [run["test"] for name, run in runs.items() if re.fullmatch(f"{model}-\\d", name)]
+    return [test[size]["error"] for test in mine if size in test]
+
+
+def mean_and_deviation(values: list[float]) -> list[float]:
+    return [statistics.mean(values), *([statistics.stdev(values)] if len(values) > 1 else [])] if values else []
+
+
+def test_omniglot_from_pixels() -> None:
+    near = load("omniglot_pixels")["neighbours"]
+    encoders = [entry for name, entry in near.items() if name.startswith("encoder")]
+    rows = table(REAL, "characters", "episodes", "chance")
+    assert {"100", "500"} <= {cells[0] for cells in rows}
+    for size, episodes, chance, by_pixels, by_encoder, sam in rows:
+        where = f"Omniglot from pixels, {size} characters"
+        assert_cell(episodes, [near["pixels"][size]["episodes"]], where)
+        assert_cell(chance, [1 - 1 / int(size)], where)
+        assert_cell(by_pixels, [near["pixels"][size]["error"]], where)
+        assert_cell(by_encoder, mean_and_deviation([entry[size]["error"] for entry in encoders]), where)
+        assert_cell(sam, mean_and_deviation(pixels("sam", size)), where)
+
+
+def test_omniglot_from_pixels_earlier_runs() -> None:
+    earlier = load("omniglot_pixels")["earlier"]["runs"]
+    rows = table(REAL, "run", "minibatches", "level")
+    assert len(rows) == len(earlier)
+    for cells, run in zip(rows, earlier.values(), strict=True):
+        asked = [("validation", "100"), ("validation", "500"), ("test", "100"), ("test", "500")]
+        assert_cell(cells[1], [run["minibatches"]], cells[0])
+        assert_cell(cells[2], [run["level"]], cells[0])
+        for cell, (split, size) in zip(cells[3:], asked, strict=True):
+            assert_cell(cell, [run[split][size]["error"]] if size in run[split] else [], cells[0])
+
+
+def test_omniglot_from_pixels_targets_and_readme() -> None:
+    near = load("omniglot_pixels")["neighbours"]
+    readme = row(README, "Omniglot, 100 and 500 new characters, error, from pixels")
+    shown: list[float] = []
+    for size, limit in (("100", 0.14), ("500", 0.22)):
+        errors = pixels("sam", size)
+        encoder = statistics.mean(entry[size]["error"] for name, entry in near.items() if name.startswith("encoder"))
+        cells = row(REAL, f"Omniglot from pixels, SAM, error at {size}")
+        assert_cell(cells[3], [*mean_and_deviation(errors), encoder, near["pixels"][size]["error"]], cells[0])
+        assert cells[4] == ("met" if statistics.mean(errors) <= limit else "not reached"), cells
+        shown += mean_and_deviation(errors)
+    assert_cell(readme[2], shown, "README, Omniglot from pixels")
 
 
 def test_omniglot_targets_and_readme() -> None:
@@ -268,6 +319,7 @@ def test_readme_rows_say_protocol_seeds_and_condition() -> None:
         (REAL, "| mean error (%) | 3.1 |", "| mean error (%) | 3.2 |", test_babi_by_task),
         (README, "4.5 ± 1.6%", "4.4 ± 1.6%", test_babi_targets_and_readme),
         (REAL, "| 500 | **0.314**", "| 500 | **0.304**", test_omniglot_by_presentation),
+        (REAL, "| 100 | 16 | 0.990 | 0.816 |", "| 100 | 16 | 0.990 | 0.826 |", test_omniglot_from_pixels),
         (RESULTS, "| copy | SAM exact | 5 | 5 | 20,000", "| copy | SAM exact | 5 | 5 | 19,000", test_figure_2),
         (RESULTS, "| 8,192; 8,192; 8,192 |", "| 8,192; 8,192; 4,096 |", test_figure_3),
         (RESULTS, "| 1.19 (454 s)", "| 1.09 (454 s)", test_extrapolation),

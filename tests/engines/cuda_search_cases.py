@@ -101,11 +101,29 @@ def test_a_model_that_scans_is_the_exact_one_where_codes_miss_nothing(name, monk
     exact = sparsam.build(name, engine="cuda", **settings).to(DEVICE)
     scans = sparsam.build(name, engine="cuda", index=sparsam.indexes.Scan(checks=8), **settings).to(DEVICE)
     scans.load_state_dict(exact.state_dict())
-    x, words = torch.randn(6, 2, 3, device=DEVICE), torch.randn(48, 5, device=DEVICE)
+    x, words = torch.randn(4, 1, 3, device=DEVICE), torch.randn(48, 5, device=DEVICE)
     results = []
     for model in (exact, scans):
-        y, state = model(x, model.initial_state(2, initial_memory=words))
+        y, state = model(x, model.initial_state(1, initial_memory=words))
         gradients = torch.autograd.grad(y.square().sum(), list(model.parameters()))
         results.append((y, state.read_rows, *gradients))
     for ours, theirs in zip(*results):
         assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("parts", [2, 16])
+def test_a_split_search_reads_what_one_program_reads(parts, monkeypatch):
+    """The sizes of the benchmarks: how a kernel's numbers lie on a GPU's threads depends on them."""
+    torch.manual_seed(0)
+    model = sparsam.SAM(8, 8, memory_size=600, engine="cuda").to(DEVICE)
+    x, words = torch.randn(2, 1, 8, device=DEVICE), torch.randn(1, 600, 32, device=DEVICE)
+    monkeypatch.setattr(steps, "parts_of_search", lambda batch, rows: parts)
+    results = []
+    for limit in (4096, 8):
+        monkeypatch.setattr(steps, "LONG_SEARCH", limit)
+        with torch.no_grad():
+            y, state = model(x, model.initial_state(1, initial_memory=words))
+        results.append((y, state.read_rows))
+    (y, rows), (split_y, split_rows) = results
+    assert torch.equal(rows, split_rows)
+    torch.testing.assert_close(y, split_y)

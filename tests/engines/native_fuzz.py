@@ -7,6 +7,7 @@ crash can be told.
 
 from __future__ import annotations
 
+import operator
 import random
 import re
 import sys
@@ -14,8 +15,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-from sparsam import _native as native
+from sparsam.engines.native.core import native
 
 T, B, INPUTS, H = 3, 2, 4, 5
 BIG = (-(2**70), -(2**63), -(2**31) - 1, -1, 0, 2**31 - 1, 2**31, 2**40, 2**62, 2**63, 2**70)
@@ -53,8 +56,57 @@ def sizes(rng: random.Random, links: bool, free: bool = False) -> Any:
     )
 
 
+class Wrapper(torch.Tensor):
+    """A tensor without numbers of its own."""
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> Wrapper:
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+    @classmethod
+    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise RuntimeError("a wrapper")
+
+
+def spoiled_tensor(rng: random.Random, array: np.ndarray) -> Any:
+    """PyTorch's tensor of the same numbers, or one that has none where the core looks."""
+    good = torch.from_numpy(np.array(array))  # contiguous, and writable
+    choice = rng.randrange(14)
+    if choice == 0:
+        return good.to_sparse() if good.dim() else good
+    if choice == 1:
+        return good.to("meta")
+    if choice == 2:
+        return good.to(rng.choice([torch.float16, torch.bfloat16, torch.complex64, torch.bool, torch.int32]))
+    if choice == 3:
+        return torch._neg_view(good)
+    if choice == 4:
+        return torch.complex(good.double(), good.double()).conj().imag
+    if choice == 5:
+        return good[:1].expand_as(good) if good.dim() else good
+    if choice == 6:
+        return good.mT if good.dim() > 1 else good
+    if choice == 7:
+        return FakeTensorMode().from_tensor(good)
+    if choice == 8:
+        return Wrapper(good)
+    if choice == 9:
+        return good.flip(0)[..., ::2] if good.dim() else good
+    if choice == 10:
+        return torch.nested.nested_tensor(list(good.float())) if good.dim() > 1 else good
+    if choice == 11:
+        return good.reshape(1, 1, 1, 1, *good.shape)
+    if choice == 12:
+        return good.to_mkldnn() if good.dtype == torch.float32 and torch.backends.mkldnn.is_available() else good
+    return good[:-1]
+
+
 def spoiled_array(rng: random.Random, good: Any) -> Any:
-    """An array that is wrong in one way, or a wrong thing altogether."""
+    """An array that is wrong in one way, a tensor, or a wrong thing altogether."""
+    if isinstance(good, torch.Tensor):
+        good = good.detach().numpy()
+    if isinstance(good, np.ndarray) and good.dtype.kind in "fi" and good.flags.c_contiguous and rng.random() < 0.35:
+        return spoiled_tensor(rng, good)
     choice = rng.randrange(12)
     if not isinstance(good, np.ndarray) or choice == 0:
         return rng.choice(JUNK)
@@ -96,6 +148,8 @@ def spoiled_numbers(rng: random.Random, good: np.ndarray) -> np.ndarray:
 
 
 def spoiled(rng: random.Random, good: Any) -> Any:
+    if isinstance(good, torch.Tensor):
+        good = good.detach().numpy()
     if isinstance(good, np.ndarray):
         if good.dtype == np.int64 and rng.random() < 0.5:
             return spoiled_numbers(rng, good)
@@ -158,23 +212,30 @@ def fuzz_forward(rng: random.Random) -> Trial:
     return Trial(lambda: getattr(native, f"forward{suffix}")(**arguments), everything)
 
 
+RESULTS = operator.attrgetter("joint", "hidden", "cell", "read", "weights")
+
+
+def numbers_of(result: Any) -> Any:
+    return result.numpy() if isinstance(result, torch.Tensor) else result
+
+
 def fuzz_backward(rng: random.Random) -> Trial:
     suffix, cell = rng.choice(["32", "64"]), rng.choice(["none", "lstm", "gru"])
     s = sizes(rng, rng.random() < 0.6)
     forward = forward_arguments(rng, cell, s, suffix)
     record = getattr(native, f"forward{suffix}")(**forward)
     dtype = forward["x"].dtype
-    joint = record.joint
+    joint, hidden, cell_, read, read_weights = map(numbers_of, RESULTS(record))
     weights = ("w_ih", "w_hh", "b_ih", "b_hh", "w_interface", "b_interface")
     arguments = {
         "record": record,
         "x": forward["x"],
         **{name: forward[name] for name in weights},
         "d_joint": np.ones_like(joint),
-        "d_hidden": None if record.hidden is None else np.ones_like(record.hidden),
-        "d_cell": None if record.cell is None else np.ones_like(record.cell),
-        "d_read": np.ones_like(record.read),
-        "d_weights": np.ones_like(record.weights),
+        "d_hidden": None if hidden is None else np.ones_like(hidden),
+        "d_cell": None if cell_ is None else np.ones_like(cell_),
+        "d_read": np.ones_like(read),
+        "d_weights": np.ones_like(read_weights),
         "memory_at": np.array([[0, 1, 1], [0, 3, 7]]),
         "memory_words": np.ones((3, s.width), dtype),
         "link_at": np.array([[0, 1], [0, 16], [0, 7]]) if s.link_gradients else None,
@@ -202,6 +263,44 @@ def fuzz_backward(rng: random.Random) -> Trial:
     beside = [pairs[name] for name in chosen if name in pairs]
     everything = [*arguments, "state"] if "record" in chosen else [*chosen, *beside]
     return Trial(lambda: getattr(native, f"backward{suffix}")(**arguments), tuple(everything))
+
+
+def fuzz_step(rng: random.Random) -> Trial:
+    """One step without a controller, forward or backward."""
+    suffix = rng.choice(["32", "64"])
+    s = sizes(rng, rng.random() < 0.5)
+    whole = forward_arguments(rng, "none", s, suffix)
+    arguments = {name: whole[name] for name in ("sizes", "rows0", "weights0", "versions", "threads")}
+    arguments |= {"x": whole["x"][0].copy(), "record": True}
+    if rng.random() < 0.5:
+        name = rng.choice(list(arguments))
+        arguments[name] = spoiled(rng, arguments[name])
+        named = tuple(arguments) if name in ("sizes", "x") else (name,)
+        return Trial(lambda: getattr(native, f"step{suffix}")(**arguments), named)
+    record, read, _, weights, _ = getattr(native, f"step{suffix}")(**arguments)
+    back = {
+        "record": record,
+        "d_read": np.ones_like(numbers_of(read)),
+        "d_weights": np.ones_like(numbers_of(weights)),
+        "memory_at": np.array([[0, 1, 1], [0, 3, 7]]),
+        "memory_words": np.ones((3, s.width), numbers_of(read).dtype),
+        "link_at": None,
+        "link_values": None,
+        "needs_memory": True,
+        "pending": None,
+        "source": None,
+        "pass_number": 0,
+        "threads": 1,
+    }
+    name = rng.choice(list(back))
+    back[name] = spoiled(rng, back[name])
+    pairs = {
+        "memory_at": "memory_words",
+        "memory_words": "memory_at",
+        "link_at": "link_values",
+        "link_values": "link_at",
+    }
+    return Trial(lambda: getattr(native, f"step_backward{suffix}")(**back), (name, pairs.get(name, name)))
 
 
 def fuzz_sizes(rng: random.Random) -> Trial:
@@ -369,7 +468,7 @@ def fuzz_index(rng: random.Random) -> Trial:
 
 
 KINDS = (fuzz_forward, fuzz_forward, fuzz_backward, fuzz_backward, fuzz_sizes, fuzz_version, fuzz_version, fuzz_rest)
-KINDS += (fuzz_index, fuzz_index)
+KINDS += (fuzz_index, fuzz_step)
 EXPECTED = (ValueError, TypeError, RuntimeError, MemoryError, OverflowError)
 
 

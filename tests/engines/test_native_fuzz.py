@@ -8,7 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
+import sparsam
 from sparsam.engines.native.core import native
 
 pytestmark = pytest.mark.skipif(native is None, reason="the native engine is not built here")
@@ -94,3 +97,10 @@ def test_sizes_name_what_is_wrong(name, value):
     for flag in ("link_gradients", "free_usage"):
         with pytest.raises(ValueError, match=flag):
             native.Sizes(**good, **{flag: True})
+
+
+def test_a_tensor_without_numbers_is_refused():
+    """A fake tensor says that it is on the CPU and has nothing there."""
+    model = sparsam.SAM(3, 2, hidden_size=4, memory_size=9, engine="native")
+    with FakeTensorMode(allow_non_fake_inputs=True), pytest.raises((ValueError, TypeError, RuntimeError)):
+        model(torch.zeros(2, 2, 3))

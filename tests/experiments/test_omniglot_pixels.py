@@ -120,6 +120,16 @@ def _runs(folder: Path) -> list[Path]:
     return sorted(path.parent for path in folder.glob("*/result.json"))
 
 
+def test_evaluation_episodes_do_not_depend_on_the_batch_size(characters):
+    task = OmniglotPixels(**SMALL)
+    one, two = (list(task.evaluation_batches("test", size, 3, 4)) for size in (4, 1))
+    assert len(one) == 1 and len(two) == 4
+    assert torch.equal(one[0].inputs, torch.cat([batch.inputs for batch in two], 1))
+    assert torch.equal(one[0].targets, torch.cat([batch.targets for batch in two], 1))
+    assert one[0].info["presentation"].shape == one[0].targets.shape
+    assert set(one[0].info["character"].flatten().tolist()) <= set(task.characters("test").tolist())
+
+
 def test_pixels_are_shown_as_they_are():
     with pytest.raises(ValueError, match="normalise: expected none"):
         OmniglotPixels(normalise=True)

@@ -125,6 +125,9 @@ def test_the_whole_is_saved_loaded_and_resumed(tmp_path: Path):
     train(run, tmp_path / "whole", quiet=True)
     whole, task, _ = load_model(tmp_path / "whole")
     assert isinstance(whole, WithInputLayer) and task.name == "shown"
+    assert whole.memory_size == 16 and (whole.input_size, whole.output_size) == (2, 2)  # the layer says no other sizes
+    with pytest.raises(AttributeError, match="nothing_like_it"):
+        whole.nothing_like_it  # noqa: B018
     part = tmp_path / "part"
     train(dataclasses.replace(run, steps=3), part, quiet=True)
     train(dataclasses.replace(run, steps=4), part, resume=True, quiet=True)

@@ -93,10 +93,14 @@ class LstmCell {
     const int64_t steps = s.steps * s.batch, ih_stride = s.inputs + s.read_width();
     const T *gates = f.tape.gates, *joint = f.tape.joint;
     tall_product(gates, s.gates, x, s.inputs, steps, s.gates, s.inputs, to.w_ih, ih_stride, threads);
-    tall_product(gates, s.gates, joint + s.hidden, s.joint, steps, s.gates, s.read_width(), to.w_ih + s.inputs,
-                 ih_stride, threads);
-    tall_product(gates, s.gates, joint, s.joint, steps, s.gates, s.hidden, to.w_hh, s.hidden, threads);
-    column_sums(gates, s.gates, steps, s.gates, to.b_ih);
+    // [h, r] stand side by side, so they are one product, which wastes fewer lanes than two.
+    const Recycled<T> both = recycled_array<T>(size_t(s.gates) * s.joint);
+    tall_product(gates, s.gates, joint, s.joint, steps, s.gates, s.joint, both.get(), s.joint, threads);
+    for (int64_t row = 0; row < s.gates; ++row) {
+      std::copy_n(both.get() + row * s.joint, s.hidden, to.w_hh + row * s.hidden);
+      std::copy_n(both.get() + row * s.joint + s.hidden, s.read_width(), to.w_ih + row * ih_stride + s.inputs);
+    }
+    column_sums(gates, s.gates, steps, s.gates, to.b_ih, threads);
     std::copy_n(to.b_ih, s.gates, to.b_hh);
     if (to.x == nullptr) return;
     const Packed<T> back(f.weights.w_ih, s.gates, s.inputs, f.weights.ih_stride, 1);

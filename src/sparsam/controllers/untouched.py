@@ -9,8 +9,6 @@ from __future__ import annotations
 from torch import nn
 from torch.nn.modules import module as torch_module
 
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-
 
 def why_touched(name: str, module: nn.Module, kind: type[nn.Module]) -> str | None:
     """The reason why `model.<name>` has to be called and cannot be read; None when it is a plain `kind`."""
@@ -18,6 +16,7 @@ def why_touched(name: str, module: nn.Module, kind: type[nn.Module]) -> str | No
         return f"{name} is a {type(module).__name__}, not an nn.{kind.__name__}"
     if type(module).forward is not kind.forward or "forward" in module.__dict__:
         return f"{name} has a forward of its own"
-    if any(getattr(module, hooks, None) for hooks in HOOKS) or torch_module._has_any_global_hook():
+    hooked = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+    if hooked or torch_module._has_any_global_hook():
         return f"{name} has hooks"
     return None

@@ -95,7 +95,7 @@ def warn_of_dense(model: Any, chosen: Plan) -> None:
     """Say once that "auto" went to the dense reference although the memory is large."""
     if model.engine != "auto" or chosen.engine.name != "reference" or model.memory is None or model in _warned:
         return
-    if model.memory.rows > MANY_WORDS and getattr(model.memory, "sizes", None) is not None:
+    if model.memory.rows > MANY_WORDS and model.memory.sizes is not None:
         _warned.add(model)
         warnings.warn(
             f"engine='auto' runs this {type(model).__name__} of {model.memory.rows:,} words in the dense reference, "
@@ -116,13 +116,8 @@ def run(model: Any, x: Tensor, state: Any, ends: Tensor | None, record: bool) ->
     chosen.engine.check(model.memory, state)
     if not chosen.fused:
         return stepwise.run(model, chosen.engine, x, state, ends, record)
-    kind = model.controller_kind
-    cell = Cell(
-        kind.cell,
-        model.hidden_size,
-        kind.weights(model.controller),
-        (model.interface.weight, model.interface.bias),
-    )
+    kind, controller, interface = model.controller_kind, model.controller, model.interface
+    cell = Cell(kind.cell, model.hidden_size, kind.weights(controller), (interface.weight, interface.bias))
     ran = chosen.engine.sequence(model.memory, cell, x, state, ends, record)
     return ran.joint, state.with_fields(**ran.fields), ran.accesses
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from sparsam.memories.description import SparseSizes
 from sparsam.memories.interface import Interface
 from sparsam.state import State
 from sparsam.trace import Access, DenseAccess
@@ -27,6 +28,7 @@ class Memory(ABC):
     rows: int
     width: int
     heads: int
+    sizes: SparseSizes | None = None  # the description of a sparse memory
 
     @property
     def read_size(self) -> int:

@@ -36,6 +36,7 @@ class SAMMemory(Memory):
 
     name = "sam"
     state_class: ClassVar[type[State]] = SAMState
+    sizes: SparseSizes
 
     def __init__(self, sizes: SparseSizes) -> None:
         self.sizes, self.text = sizes, as_text(sizes)

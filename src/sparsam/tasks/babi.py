@@ -161,7 +161,7 @@ def question_results(outputs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
 
 
 class BabiTable:
-    """Right and asked questions per task, added up over batches: the paper's table for one run."""
+    """Questions, and those answered right, per task, added up over batches: the paper's table for one run."""
 
     def __init__(self, notes: list[str] | None = None) -> None:
         self.asked = np.zeros(21, np.int64)

@@ -139,6 +139,16 @@ class LabelledImages(nn.Module):
         return self.images
 
     @property
+    def shown_size(self) -> int:
+        """Width of what a step shows, pixels and a one-hot label."""
+        return self.images.side**2 + len(self.table)
+
+    @property
+    def score_size(self) -> int:
+        """How many labels are scored."""
+        return len(self.table)
+
+    @property
     def input_size(self) -> int:
         """Width of the vectors that the model sees."""
         return 2 * self.images.features + self.table.shape[1]

@@ -20,7 +20,7 @@ again. Without it SAM needs thousands of minibatches to begin using its memory.
 
 Two further departures from the paper are off unless asked for: `variety` makes new characters of the 800 that there
 are to train on, `strokes` shows maps of stroke directions in place of pixels. Strokes are what a small controller
-gains from: see docs/results_real_data.md.
+gains from: see docs/results_real_data.md. `omniglot_pixels` puts a convolutional network before the model instead.
 
 The loss is the mean cross entropy over all steps. The first presentation of a character can only be guessed,
 so a perfect learner still has a loss of about log(labels) / presentations (`Omniglot.floor`) and an

@@ -115,12 +115,12 @@ def ink_moments(images: Tensor) -> tuple[Tensor, Tensor]:
 
 # torch.linalg would factorise, and on a GPU wait for it to know whether it succeeded.
 def determinant(matrix: Tensor) -> Tensor:
-    """Of (n, 2, 2)."""
+    """The determinants of matrices (n, 2, 2)."""
     return matrix[:, 0, 0] * matrix[:, 1, 1] - matrix[:, 0, 1] * matrix[:, 1, 0]
 
 
 def inverse(matrix: Tensor) -> Tensor:
-    """Of (n, 2, 2)."""
+    """The inverses of matrices (n, 2, 2)."""
     (a, b), (c, d) = matrix[:, 0].unbind(-1), matrix[:, 1].unbind(-1)
     adjugate = torch.stack([torch.stack([d, -b], -1), torch.stack([-c, a], -1)], -2)
     return adjugate / determinant(matrix)[:, None, None]

@@ -9,12 +9,14 @@ labels; here both go through the input layer, for every model alike.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from sparsam.tasks.labelled_images import LabelledImages
 from sparsam.tasks.omniglot import Omniglot
+from sparsam.tasks.task import Batch
 
 __all__ = ["OmniglotPixels"]
 
@@ -45,6 +47,21 @@ class OmniglotPixels(Omniglot):
             made = self.input_layer()
         self.input_size, self.output_size = made.input_size, made.output_size
 
+    def evaluation_batches(
+        self, split: str, batch_size: int, size: int | None = None, episodes: int | None = None
+    ) -> Iterator[Batch]:
+        """The same episodes each time, whatever the batch size: each is drawn with a seed of its own."""
+        size = self.evaluation_size if size is None else size
+        episodes = self.evaluation_episodes if episodes is None else episodes
+        self.characters(split)
+        order = {"train": 0, "validation": 1, "test": 2}[split]
+        for start in range(0, episodes, batch_size):
+            numbers = range(start, min(start + batch_size, episodes))
+            seeds = [1_000_003 * size + 3 * number + order for number in numbers]
+            yield _side_by_side(
+                [self.sample_size(1, torch.Generator().manual_seed(seed), size, split) for seed in seeds]
+            )
+
     def input_layer(self) -> LabelledImages:
         """A fresh input layer; the trainer puts it before the model and trains both."""
         return self.layer_of(**self._layer)
@@ -53,3 +70,13 @@ class OmniglotPixels(Omniglot):
     def layer_of(image_size: int = 28, labels: int = 500, **settings: Any) -> LabelledImages:
         """The input layer of a task with these settings, for which no data is needed."""
         return LabelledImages(image_size, labels, **{key: settings[key] for key in LAYER if key in settings})
+
+
+def _side_by_side(batches: list[Batch]) -> Batch:
+    """Episodes of the same size as one batch."""
+    first, shown = batches[0], ("presentation", "character")
+    inputs, targets, mask = (
+        torch.cat([getattr(batch, name) for batch in batches], dim=1) for name in ("inputs", "targets", "mask")
+    )
+    info = first.info | {name: torch.cat([batch.info[name] for batch in batches], dim=1) for name in shown}
+    return Batch(inputs, targets, mask, level=first.level, info=info, answers=first.answers)

@@ -179,7 +179,7 @@ def _read(path: Path) -> dict[str, bytes]:
         manifest = json.loads((path / MANIFEST).read_bytes())
         files = manifest["files"]
         if set(files) != {WEIGHTS, TRAINER} or manifest["step"] != int(path.name):
-            raise CheckpointError(f"{MANIFEST} is of something else")
+            raise CheckpointError(f"{MANIFEST} belongs to another checkpoint")
         contents = {}
         for name in (WEIGHTS, TRAINER):
             size, checksum = files[name]["bytes"], files[name]["crc32"]

@@ -61,8 +61,8 @@ class OptimizerConfig:
     epsilon: float = 1e-6
     clip: float = 1.0
     warmup: int = 0  # minibatches over which the learning rate rises from zero
-    final_rate: float | None = None  # what the rate falls to by the last minibatch, by the same factor each time ...
-    hold: int = 0  # ... after so many minibatches at the full rate
+    final_rate: float | None = None  # the rate falls to this by the last minibatch, by the same factor each time
+    hold: int = 0  # minibatches at the full rate before it falls
     final_by: str = "steps"  # or by the share of the run's `seconds` that is over, for runs that time ends
     hold_share: float = 0.0  # then: the share of them at the full rate
     input_layer_from: float = 0.0  # share of the run after which a task's input layer learns as well

@@ -1,7 +1,7 @@
 """A run's folder: what was run, with what, and what came out.
 
 config.json      the complete config, seed included
-origin.json      versions, command, start time, data; and those of a resumption in which they had changed
+origin.json      versions, command, start time, data; the same of a resumption where they had changed
 log.jsonl        one event per line: train, level, eval, memory, end
 checkpoints/     see checkpoint.py
 result.json      how the run ended, with its last evaluation

@@ -204,8 +204,7 @@ class Run:
                 sequences=self.step * self._step_sequences,
             )
             few = self.task.sample(SEQUENCES, MinibatchSeeds(config.seed).at(0, MinibatchSeeds.EVALUATE), self.level)
-            use = memory_use(self.learner.model, few.to(config.device))
-            if use:
+            if use := memory_use(self.learner.model, few.to(config.device)):
                 self.write("memory", **use)
         self.evaluation = self._share(self.evaluation)
         headline = next(iter(self.evaluation.values()))

@@ -18,7 +18,7 @@ import torch
 
 from sparsam import checks
 
-DEFAULTS = {"memory_size": 1024}  # where a run begins with something else than the constructor does
+DEFAULTS = {"memory_size": 1024}  # where a run's defaults differ from the constructor's
 _NOT_SET_HERE = ("input_size", "output_size", "batch_first", "device", "dtype")  # the task and the run decide them
 _FIRST_FORMAT = ("hidden_size", "memory_size", "word_size", "num_heads", "k", "index", "engine")
 _PLAIN = (bool, int, float, str)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Numbers:
-    """Of minibatch `step` (from 1)."""
+    """Loss and gradient norm of minibatch `step` (from 1)."""
 
     step: int
     loss: float

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sparsam.recurrent import Recurrent
+
 __all__ = ["Episode", "Steps", "record"]
 
 FAINTEST = 0.002  # accesses of a smaller weight are left out
@@ -54,7 +56,7 @@ def record(model: torch.nn.Module, batch: Any, steps: Steps, title: str, element
     x = batch.inputs[:length, element : element + 1]
     with torch.no_grad():
         outputs = model(x)[0][:, 0].float().cpu()
-        trace = model.trace(x) if hasattr(model, "trace") else None  # type: ignore[operator]
+        trace = model.trace(x) if isinstance(model, Recurrent) else None
     values: dict[str, Any] = {
         "steps": length,
         "memory": int(getattr(model, "memory_size", 0) or 0),

@@ -211,7 +211,7 @@ def _ranks(bench: Bench, folder: Path, injected: Operations | None = None) -> li
         if injected is not None and rank == 0:
             injected.install()
 
-    options = ("--set", "wait_seconds=60")
+    options = ("--set", "wait_seconds=15")  # what the other waits when one is killed before they have met
     # What there is to go on with is looked up here, once: rank 0 may be quick to make a folder.
     resumes = (folder / "config.json").exists()
     works = [bench.command(folder, lambda r=rank: prepare(r), *options, resumes=resumes) for rank in range(2)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import resource
 import shutil
@@ -173,23 +174,31 @@ SCENARIOS: dict[str, tuple[Callable[[Bench, int], Iterator[Result]], int]] = {
     "workers": (workers, 3),
 }
 GROUPS = {
-    "kills500": ["torchrun", "worker_kills", "rank_kills", "kills"],
+    "kills500": ["kills", "rank_kills", "worker_kills", "torchrun"],
     "all": [name for name in SCENARIOS if name != "dead_workers"],  # a part of workers
 }
 
 
-def run(name: str, count: int | None = None, share: tuple[int, int] = (0, 1)) -> list[Result]:
-    """The results of a scenario, or of a share of it, in a scratch folder of its own."""
-    scenario, usual = SCENARIOS[name]
+def run(
+    name: str, count: int | None = None, share: tuple[int, int] = (0, 1), seconds: float = math.inf
+) -> list[Result]:
+    """The results of a scenario, or of a share of it, in a scratch folder of its own; no new case after so long."""
+    (scenario, usual), end = SCENARIOS[name], time.monotonic() + seconds
+    results: list[Result] = []
     with tempfile.TemporaryDirectory() as scratch:
-        return list(scenario(Bench(Path(scratch), share=share), usual if count is None else count))
+        for result in scenario(Bench(Path(scratch), share=share), usual if count is None else count):
+            results.append(result)
+            if time.monotonic() > end:
+                break
+    return results
 
 
-def run_in(processes: int, name: str, count: int | None) -> list[Result]:
+def run_in(processes: int, name: str, count: int | None, seconds: float) -> list[Result]:
     """As `run`, the cases shared out among processes."""
     if processes == 1:
-        return run(name, count)
+        return run(name, count, seconds=seconds)
     command = [sys.executable, __file__, name, "--json", *([] if count is None else ["--count", str(count)])]
+    command += ["--seconds", str(seconds)]
     shares = [
         subprocess.Popen([*command, "--share", f"{number}/{processes}"], stdout=subprocess.PIPE, text=True)
         for number in range(processes)
@@ -211,6 +220,7 @@ def command_line() -> int:
     parser.add_argument("scenario", choices=[*SCENARIOS, *GROUPS])
     parser.add_argument("--count", type=int, help="cases; without, as many as the long run has")
     parser.add_argument("--processes", type=int, default=1, help="that share the cases")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="for each scenario, then no new case is begun")
     parser.add_argument("--share", default="0/1", help="i/n: only these cases")
     parser.add_argument("--json", action="store_true", help="one line of JSON for each scenario")
     given = parser.parse_args()
@@ -218,7 +228,10 @@ def command_line() -> int:
     failed = 0
     for name in GROUPS.get(given.scenario, [given.scenario]):
         begin = time.monotonic()
-        results = run_in(given.processes, name, given.count) if share == (0, 1) else run(name, given.count, share)
+        if share == (0, 1):
+            results = run_in(given.processes, name, given.count, given.seconds)
+        else:
+            results = run(name, given.count, share, given.seconds)
         wrong = [(what, problem) for what, problem in results if problem is not None]
         failed += len(wrong)
         took = round(time.monotonic() - begin)

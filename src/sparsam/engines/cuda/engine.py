@@ -137,10 +137,9 @@ def searched(index: indexes.Index) -> bool:
     return isinstance(inner, indexes.Linear | indexes.Scan)
 
 
-def sparse_sizes(memory: Any) -> SparseSizes | None:
+def sparse_sizes(memory: Memory) -> SparseSizes | None:
     """The description of a sparse memory; None for a dense one."""
-    sizes = getattr(memory, "sizes", None)
-    return sizes if isinstance(sizes, SparseSizes) else None
+    return memory.sizes
 
 
 def cuda_fields(state: Any) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def _no_tensor(device: torch.device) -> Tensor:
 @lru_cache(maxsize=256)
 def _constants(name: str, size: Layout, **more: Any) -> dict[str, Any]:
     """The constants of kernel `name`, in the order of its arguments."""
-    from sparsam.engines.cuda.kernels import backward, codes, controllers, forward, search
+    from sparsam.engines.cuda.kernels import backward, cells, codes, controllers, forward, search
 
     kernel = {
         "encode": codes.encode,
@@ -118,7 +118,7 @@ def _constants(name: str, size: Layout, **more: Any) -> dict[str, Any]:
         "backward": backward.backward,
         "search": search.search,
         "controllers_forward": controllers.controllers_forward,
-        "controllers_backward": controllers.controllers_backward,
+        "cells_backward": cells.cells_backward,
     }[name]
     annotations = (getattr(kernel, "fn", None) or kernel).__annotations__
     return {letter: more[letter] if letter in more else getattr(size, letter) for letter in annotations}
@@ -261,33 +261,14 @@ def controllers_launch(size: Layout, tape: Tape, matrices: Packed, ends: Tensor)
     return bound(kernel, grid, arguments, constants, 4, (matrices.recurrent.dtype,))
 
 
-def controllers_backward_launch(
-    size: Layout,
-    tape: Tape,
-    d_gates: Tensor,
-    matrices: PackedBackward,
-    given: tuple[Tensor, ...],
-    carried: tuple[Tensor, ...],
-    ends: Tensor,
+def cells_backward_launch(
+    size: Layout, gradients: Tape, handed: tuple[Tensor, ...], ends: Tensor
 ) -> Callable[[int], None]:
-    """The same backward. `given`: gradients of [h, r] at every step, of the final h and c, and what h gets from the
-    interface; `carried`: what a step gets from the one after it, and hands to the one before it."""
-    from sparsam.engines.cuda.kernels.controllers import controllers_backward as kernel
+    """What runs a step of all elements' cells backward; gates of `gradients` become the gradients of their sums."""
+    from sparsam.engines.cuda.kernels.cells import cells_backward as kernel
 
-    arguments = (
-        tape.gates,
-        d_gates,
-        tape.cells,
-        tape.joint,
-        matrices.recurrent,
-        *given,
-        *carried,
-        ends,
-        tape.batch,
-    )
-    constants = _constants("controllers_backward", size, ELEMENTS=ELEMENTS, COLUMNS=64, CHUNK=32)
-    grid = (math.ceil(tape.batch / ELEMENTS), math.ceil(size.J / 64))
-    return bound(kernel, grid, arguments, constants, 4, (matrices.recurrent.dtype,))
+    arguments = (gradients.gates, gradients.cells, gradients.joint, *handed, ends, gradients.batch)
+    return bound(kernel, (gradients.batch,), arguments, _constants("cells_backward", size), 1)
 
 
 def backward_launch(

@@ -189,7 +189,7 @@ def _backward(run: Run, d_joint: Tensor | None, given: tuple[Tensor | None, ...]
     handed = (d_joint, *finals, carry, carry_cell, carry_weights, d_words)
     matrices = None if run.weights is None else packed_backward(run.weights, size)
     if run.stepwise:
-        by_steps.backward(run.sizes, size, tape, gradients, matrices, handed, run.ends)
+        by_steps.backward(run.sizes, size, gradients, matrices, handed, run.ends)
     else:
         backward_launch(run.sizes, size, gradients, matrices, handed, run.ends)(0, run.x.shape[0])
     if run.padded:  # an element of no steps hands back what it was given

@@ -1,7 +1,7 @@
 """Steps launched one by one: for many batch elements, and for memories that one program would search too long.
 
 A program that runs a whole sequence streams all weights for one element and searches alone. Here controllers are
-multiplied for 16 elements at once, or a search is split over many programs. The price is two launches per step.
+multiplied for many elements at once, or a search is split over many programs. The price is two launches per step.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 from sparsam import indexes
 from sparsam.engines.cuda.launch import (
     backward_launch,
-    controllers_backward_launch,
+    cells_backward_launch,
     controllers_launch,
     encoded,
     forward_launch,
@@ -153,34 +153,28 @@ def _end(size: Layout, tape: Tape, ends: Tensor, padded: bool) -> list[Tensor]:
 def backward(
     sizes: Any,
     size: Layout,
-    tape: Tape,
     gradients: Tape,
     matrices: PackedBackward | None,
     handed: tuple[Tensor, ...],
     ends: Tensor,
 ) -> None:
-    """All steps, newest first; `handed` as in `backward_launch`, and likewise the tape as copied for its gradients."""
-    steps = tape.steps
+    """All steps, newest first; the tape as copied for its gradients, `handed` as in `backward_launch`."""
     d_joint, d_hidden, d_cell, d_read, d_weights, carry, carry_cell, carry_weights, d_words = handed
+    carry.zero_()
+    carry_cell.zero_()
     if matrices is None:
-        carry.zero_()
         run_step = backward_launch(sizes, size, gradients, None, handed, ends, WARPS)
-        for t in reversed(range(steps)):
+        for t in reversed(range(gradients.steps)):
             run_step(t, t + 1)
         return
-    # What step t gets lies in the part t % 2, what it hands on in the other: the first step's ends up in part 1.
-    asked, direct = torch.empty_like(d_hidden), torch.empty_like(d_hidden)
-    parts = [tuple(torch.zeros_like(value) for value in (carry, carry_cell, direct)), (carry, carry_cell, direct)]
-    launches = []
-    for now in (0, 1):
-        own = (d_joint, d_hidden, d_cell, d_read, d_weights, parts[now][0], asked, carry_weights, d_words)
-        memories = backward_launch(sizes, size, gradients, matrices, own, ends, WARPS, outside=True)
-        given = (d_joint, d_hidden, d_cell, asked)
-        carried = (*parts[now], *parts[1 - now])
-        controllers = controllers_backward_launch(size, tape, gradients.gates, matrices, given, carried, ends)
-        launches.append((memories, controllers))
-    for t in reversed(range(steps)):
-        memories, controllers = launches[t % 2]
-        memories(t, t + 1)
-        controllers(t)
+    asked, direct = torch.empty_like(d_hidden), torch.zeros_like(d_hidden)
+    own = (d_joint, d_hidden, d_cell, d_read, d_weights, carry, asked, carry_weights, d_words)
+    run_step = backward_launch(sizes, size, gradients, matrices, own, ends, WARPS, outside=True)
+    given = (d_joint, d_hidden, d_cell, asked, direct, carry, carry_cell)
+    run_cells = cells_backward_launch(size, gradients, given, ends)
+    recurrent, sums = matrices.recurrent.to(torch.float32)[:, : size.J], gradients.gates.unbind(0)
+    for t in reversed(range(gradients.steps)):
+        run_step(t, t + 1)
+        run_cells(t)
+        torch.mm(sums[t], recurrent, out=carry)
     carry[:, : size.H] += direct

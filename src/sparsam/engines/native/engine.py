@@ -62,7 +62,7 @@ class NativeEngine(Engine):
     def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
         if _native is None:
             return f"the extension sparsam._native is not there ({missing})"
-        if not isinstance(getattr(memory, "sizes", None), SparseSizes):
+        if memory.sizes is None:
             return f"it has no {memory.name.upper()}"
         options = [f"{name}={value}" for name, value in memory.options().items()]
         if options:

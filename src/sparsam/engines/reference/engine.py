@@ -24,7 +24,7 @@ class ReferenceEngine(Engine):
 
     def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
         """It runs everything whose index is exact."""
-        sizes = getattr(memory, "sizes", None)
+        sizes = memory.sizes
         if sizes is not None and not indexes.is_exact(sizes.index):
             return f"it has exact search (index='linear') only, not {sizes.index}"
         return None

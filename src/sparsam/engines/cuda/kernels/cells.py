@@ -60,3 +60,48 @@ def cell_backward(dh, dc, gates, cell, next_cell, hidden, unit, H: tl.constexpr,
         tl.store(gates + 2 * H + unit, dn, mask=mask)
         tl.store(gates + 3 * H + unit, dn * first, mask=mask)
         return dh * second, dc
+
+
+@triton.jit(do_not_specialize=["t", "B"])
+def cells_backward(
+    gates,
+    cells,
+    joint,
+    d_joint,
+    d_hidden,  # of the final state
+    d_cell,
+    dh,  # from the interface
+    direct,  # what h_{t-1} gets beside the products; in: what h_t got from the step after
+    carry,  # (B, J) from the products of the step after
+    carry_cell,
+    lengths,
+    B,
+    t,
+    CELL: tl.constexpr,
+    H: tl.constexpr,
+    J: tl.constexpr,
+    HP: tl.constexpr,
+):
+    """Step t of all elements' cells backward, one program each."""
+    b = tl.program_id(0).to(tl.int64)
+    unit = tl.arange(0, HP)
+    mask = unit < H
+    tb = t * B + b
+    length = tl.load(lengths + b)
+    at = gates + tb * (4 * H)
+    if t < length:
+        if t == length - 1:
+            later = tl.load(d_hidden + b * H + unit, mask=mask, other=0.0)
+            dc = tl.load(d_cell + b * H + unit, mask=mask, other=0.0)
+        else:
+            later = tl.load(carry + b * J + unit, mask=mask, other=0.0)
+            later += tl.load(direct + b * H + unit, mask=mask, other=0.0)
+            dc = tl.load(carry_cell + b * H + unit, mask=mask, other=0.0)
+        total = later + tl.load(dh + b * H + unit, mask=mask, other=0.0)
+        total += tl.load(d_joint + tb * J + unit, mask=mask, other=0.0)
+        kept, dc = cell_backward(total, dc, at, cells + tb * H, cells + (tb + B) * H, joint + tb * J, unit, H, CELL)
+        tl.store(direct + b * H + unit, kept, mask=mask)
+        tl.store(carry_cell + b * H + unit, dc, mask=mask)
+    else:
+        for part in tl.static_range(4):
+            tl.store(at + part * H + unit, tl.zeros([HP], tl.float32), mask=mask)

@@ -57,6 +57,20 @@ def largest(keys, K: tl.constexpr, KP: tl.constexpr):
 
 
 @triton.jit
+def largest_of_places(keys, K: tl.constexpr):
+    """The K largest keys (rows, KP) of keys (rows, places, KP), largest first."""
+    place = tl.arange(0, keys.shape[2])[None, :]
+    found = tl.full([keys.shape[0], keys.shape[2]], NOTHING, tl.int64)
+    k = 0
+    while k < K:
+        top = tl.max(tl.max(keys, 2), 1)
+        keys = tl.where(keys == top[:, None, None], NOTHING, keys)
+        found = tl.where(place == k, top[:, None], found)
+        k += 1
+    return found
+
+
+@triton.jit
 def largest_of_two(first, second, K: tl.constexpr, KP: tl.constexpr):
     """The K largest keys of two lists (rows, ...) along the second dimension, as (rows, KP), largest first."""
     place = tl.arange(0, KP)[None, :]

@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 
 from sparsam.engines.cuda.kernels.codes import code_of
-from sparsam.engines.cuda.kernels.ordering import NOTHING, key_row, largest, largest_of_two, sort_key
+from sparsam.engines.cuda.kernels.ordering import NOTHING, key_row, largest, largest_of_places, largest_of_two, sort_key
 
 EPSILON = tl.constexpr(1e-6)  # as in `sparsam.engines.reference.addressing`
 
@@ -63,16 +63,16 @@ def most_similar(
         least = tl.min(best, 2)
         best = tl.where((best == least[:, :, None]) & (key > least)[:, :, None], key[:, :, None], best)
         first += BLOCK
-    return largest(tl.reshape(best, [heads, BLOCK * KP]), K, KP)
+    return largest_of_places(best, K)
 
 
 @triton.jit
 def merged(partial, SPLITS: tl.constexpr, K: tl.constexpr, RP: tl.constexpr, KP: tl.constexpr):
     """The K best keys (RP, KP) of each head, of SPLITS searches (SPLITS, RP, KP) over parts of the rows."""
-    head = tl.arange(0, RP)[:, None, None]
-    split = tl.arange(0, SPLITS)[None, :, None]
-    keys = tl.load(partial + (split * RP + head) * KP + tl.arange(0, KP)[None, None, :])
-    return largest(tl.reshape(keys, [RP, SPLITS * KP]), K, KP)
+    head = tl.arange(0, RP)[:, None]
+    which = tl.arange(0, SPLITS * KP)[None, :]
+    # Loaded as it is compared: after a reshape of (RP, SPLITS, KP) Triton 3.6 takes maxima over the wrong lanes.
+    return largest(tl.load(partial + (which // KP * RP + head) * KP + which % KP), K, KP)
 
 
 @triton.jit

@@ -1,0 +1,233 @@
+// Cells over the words of a memory that does not change: which words to read for a query, instead of all.
+//
+// A word w of the cell with centroid c scores (q, w) = (q, c) + (q, w - c). By the centroid alone a search misses the words
+// that matter to heads which ask far from all crowds: those lie far from their centroid, each in a cell that is no likelier
+// than others. So the words of a cell are kept in order of their distance from its centroid, farthest first, and a query
+// reads all of the cells nearest to it and then, of every cell, the words with
+//
+//     (q, c) + reach * |q| * |w - c| >= the score that the best so far have.
+//
+// For a query in no particular direction from c, (q, w - c) is more than `reach` of its most in few words: with reach 0.5 and
+// words of width 32, in one of 500. How much is read follows from how far the best stand out, 0.7 to 3% of 600,000 words
+// that a trained model wrote (docs/ann.md).
+//
+// Centroids come from a few rounds of k-means over a fixed sample, so they depend on the words and their order alone.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "support/parallel.h"
+
+namespace sparsam::SPARSAM_ISA {
+
+class Cells {
+ public:
+  static constexpr int32_t kFewest = 65'536;  // words from which on cells are worth while
+  static constexpr int32_t kNear = 8;         // cells that are read as a whole
+  static constexpr int32_t kRank = 8;         // the best so far: so many
+
+  // A stretch of words in cell order.
+  struct Part {
+    int32_t begin, end;
+  };
+
+  // Of n words of `width` numbers, one after the other. `order` is what they are to be put in: order[i] is the word that
+  // comes i-th.
+  Cells(const float* words, int32_t n, int32_t width, int threads, std::vector<int32_t>& order) : width_(width) {
+    while (count_ * kWords < n) count_ *= 2;
+    train(words, n, threads);
+    std::vector<int32_t> cell(at(n));
+    std::vector<float> distance(at(n));
+    assign(words, n, threads, cell.data(), distance.data());
+    arrange(cell, distance, order);
+  }
+
+  size_t bytes() const {
+    return centroids_.size() * sizeof(float) + at(count_) * (2 * sizeof(float) + sizeof(int32_t)) +
+           beyond_.size() * sizeof(uint16_t);
+  }
+
+  int32_t count() const { return count_; }
+  // (q, c) for every cell and up to kQueries queries, those of query h from products + h * count() on.
+  static constexpr int kQueries = 4;
+  void multiply(const float* queries, int heads, float* products) const {
+    const float* query[kQueries];
+    for (int h = 0; h < kQueries; ++h) query[h] = queries + at(std::min(h, heads - 1)) * at(width_);
+    for (int32_t block = 0; block < count_ / kLanes; block += 2) {
+      float sum[kQueries][2][kLanes] = {};
+      const float* c = centroids_.data() + at(block) * at(width_) * kLanes;
+      const float* d = c + at(width_) * kLanes;
+      for (int32_t j = 0; j < width_; ++j, c += kLanes, d += kLanes)
+        for (int h = 0; h < kQueries; ++h) {
+          for (int32_t l = 0; l < kLanes; ++l) sum[h][0][l] += query[h][j] * c[l];
+          for (int32_t l = 0; l < kLanes; ++l) sum[h][1][l] += query[h][j] * d[l];
+        }
+      for (int h = 0; h < heads; ++h) std::copy_n(sum[h][0], 2 * kLanes, products + at(h) * at(count_) + at(block) * kLanes);
+    }
+  }
+
+  // The cells with the largest products, in no order; ties go to the first.
+  void nearest(const float* products, int32_t* out) const {
+    float best[kNear];
+    std::fill_n(best, kNear, -INFINITY);
+    std::fill_n(out, kNear, 0);
+    for (int32_t c = 0; c < count_; ++c) {
+      if (!(products[c] > best[kNear - 1])) continue;
+      int32_t i = kNear - 1;
+      for (; i > 0 && products[c] > best[i - 1]; --i) best[i] = best[i - 1], out[i] = out[i - 1];
+      best[i] = products[c], out[i] = c;
+    }
+  }
+  Part whole(int32_t c) const { return {begins_[at(c)], begins_[at(c) + 1]}; }
+
+  // Of all cells but the `near` ones, the words that may score `wanted` or more; `found` has room for count() parts.
+  int32_t far(const float* products, const int32_t* near, float wanted, float reach, int32_t* cells, Part* found) const {
+    int32_t some = 0;
+    for (int32_t c = 0; c < count_; ++c) {
+      cells[some] = c;
+      some += products[c] + reach * farthest_[at(c)] >= wanted;
+    }
+    int32_t parts = 0;
+    for (int32_t i = 0; i < some; ++i) {
+      const int32_t c = cells[i];
+      if (std::find(near, near + kNear, c) != near + kNear) continue;
+      const float most = reach * farthest_[at(c)];
+      const float needed = most > 0.0f ? (wanted - products[c]) / most : 0.0f;  // of the farthest word's distance
+      const float level = std::min(std::max(needed * kLevels, 0.0f), static_cast<float>(kLevels - 1));
+      const int32_t words = beyond_[at(c) * kLevels + static_cast<size_t>(level)];
+      found[parts] = words == kMany ? whole(c) : Part{begins_[at(c)], begins_[at(c)] + words};
+      parts += words > 0;
+    }
+    return parts;
+  }
+
+ private:
+  static constexpr int32_t kWords = 256;  // in a cell, on average
+  static constexpr int32_t kSample = 16;  // words of the sample for each cell
+  static constexpr int32_t kRounds = 3;
+  static constexpr int32_t kLanes = 16, kAtOnce = 8;
+  static constexpr int32_t kLevels = 16;      // of distance
+  static constexpr int32_t kMany = 65'535;  // words that a level counts no further than
+
+  static size_t at(int32_t i) { return static_cast<size_t>(i); }
+
+  void train(const float* words, int32_t n, int threads) {
+    const int32_t size = std::min(n, kSample * count_);
+    std::vector<float> sample(at(size) * at(width_));
+    for (int32_t i = 0; i < size; ++i)
+      std::copy_n(words + static_cast<size_t>(int64_t{i} * n / size) * at(width_), width_,
+                  sample.data() + at(i) * at(width_));
+    std::vector<float> means(at(count_) * at(width_));
+    for (int32_t c = 0; c < count_; ++c)
+      std::copy_n(sample.data() + static_cast<size_t>(int64_t{c} * size / count_) * at(width_), width_,
+                  means.data() + at(c) * at(width_));
+    set_centroids(means);
+    std::vector<int32_t> cell(at(size));
+    std::vector<float> distance(at(size));
+    for (int32_t round = 0; round < kRounds; ++round) {
+      assign(sample.data(), size, threads, cell.data(), distance.data());
+      std::vector<double> sums(means.size(), 0.0);
+      std::vector<int32_t> counts(at(count_), 0);
+      for (int32_t i = 0; i < size; ++i) {
+        ++counts[at(cell[at(i)])];
+        double* sum = sums.data() + at(cell[at(i)]) * at(width_);
+        for (int32_t j = 0; j < width_; ++j) sum[j] += double{sample[at(i) * at(width_) + at(j)]};
+      }
+      for (int32_t c = 0; c < count_; ++c)
+        for (int32_t j = 0; counts[at(c)] > 0 && j < width_; ++j)  // one that no word is in stays where it is
+          means[at(c) * at(width_) + at(j)] = static_cast<float>(sums[at(c) * at(width_) + at(j)] / counts[at(c)]);
+      set_centroids(means);
+    }
+  }
+
+  void set_centroids(const std::vector<float>& means) {
+    centroids_.resize(means.size());
+    halves_.assign(at(count_), 0.0f);
+    for (int32_t c = 0; c < count_; ++c)
+      for (int32_t j = 0; j < width_; ++j) {
+        const float x = means[at(c) * at(width_) + at(j)];
+        centroids_[(at(c / kLanes) * at(width_) + at(j)) * kLanes + at(c % kLanes)] = x;
+        halves_[at(c)] += 0.5f * x * x;
+      }
+  }
+
+  // The nearest cell of each word, and how far its centroid is.
+  void assign(const float* words, int32_t n, int threads, int32_t* cell, float* distance) const {
+    parallel_parts((n + kAtOnce - 1) / kAtOnce, threads, [&](int32_t begin, int32_t end) {
+      for (int32_t part = begin; part < end; ++part) assign_some(words, part * kAtOnce, n, cell, distance);
+    });
+  }
+  void assign_some(const float* words, int32_t first, int32_t n, int32_t* cell, float* distance) const {
+    const float* word[kAtOnce];
+    for (int32_t i = 0; i < kAtOnce; ++i) word[i] = words + at(std::min(first + i, n - 1)) * at(width_);
+    float best[kAtOnce][kLanes];
+    int32_t where[kAtOnce][kLanes];
+    std::fill_n(&best[0][0], kAtOnce * kLanes, -INFINITY);
+    std::fill_n(&where[0][0], kAtOnce * kLanes, 0);
+    for (int32_t block = 0; block < count_ / kLanes; ++block) {
+      float sum[kAtOnce][kLanes];
+      for (int32_t i = 0; i < kAtOnce; ++i)
+        for (int32_t l = 0; l < kLanes; ++l) sum[i][l] = -halves_[at(block * kLanes + l)];
+      const float* c = centroids_.data() + at(block) * at(width_) * kLanes;
+      for (int32_t j = 0; j < width_; ++j, c += kLanes)
+        for (int32_t i = 0; i < kAtOnce; ++i)
+          for (int32_t l = 0; l < kLanes; ++l) sum[i][l] += word[i][j] * c[l];
+      for (int32_t i = 0; i < kAtOnce; ++i)
+        for (int32_t l = 0; l < kLanes; ++l) {
+          const bool better = sum[i][l] > best[i][l];
+          best[i][l] = better ? sum[i][l] : best[i][l];
+          where[i][l] = better ? block : where[i][l];
+        }
+    }
+    for (int32_t i = 0; i < kAtOnce && first + i < n; ++i) {
+      int32_t found = where[i][0] * kLanes;
+      float most = best[i][0];
+      for (int32_t l = 1; l < kLanes; ++l) {
+        const int32_t c = where[i][l] * kLanes + l;
+        if (best[i][l] > most || (best[i][l] == most && c < found)) most = best[i][l], found = c;
+      }
+      float square = 0.0f;
+      for (int32_t j = 0; j < width_; ++j) square += word[i][j] * word[i][j];
+      cell[first + i] = found;
+      distance[first + i] = std::sqrt(std::max(0.0f, square - 2.0f * most));
+    }
+  }
+
+  void arrange(const std::vector<int32_t>& cell, const std::vector<float>& distance, std::vector<int32_t>& order) {
+    order.resize(cell.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+      if (cell[at(a)] != cell[at(b)]) return cell[at(a)] < cell[at(b)];
+      return distance[at(a)] != distance[at(b)] ? distance[at(a)] > distance[at(b)] : a < b;
+    });
+    begins_.assign(at(count_) + 1, 0);
+    for (const int32_t c : cell) ++begins_[at(c) + 1];
+    std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
+    farthest_.assign(at(count_), 0.0f);
+    beyond_.assign(at(count_) * kLevels, 0);
+    for (int32_t c = 0; c < count_; ++c) {
+      const auto [begin, end] = whole(c);
+      if (begin == end) continue;
+      // A cell's words may all lie on its centroid.
+      farthest_[at(c)] = std::max(distance[at(order[at(begin)])], 1e-12f);
+      for (int32_t i = begin; i < end; ++i)
+        for (int32_t level = 0; level < kLevels; ++level)
+          if (distance[at(order[at(i)])] * kLevels >= farthest_[at(c)] * static_cast<float>(level))
+            beyond_[at(c) * kLevels + at(level)] = static_cast<uint16_t>(std::min(i + 1 - begin, kMany));
+    }
+  }
+
+  int32_t width_;
+  int32_t count_ = 256;
+  std::vector<float> centroids_;  // [block of lanes][component][lane]
+  std::vector<float> halves_;     // half the square of each
+  std::vector<int32_t> begins_;   // of each cell in cell order, and the end
+  std::vector<float> farthest_;   // distance of the first word of each cell
+  std::vector<uint16_t> beyond_;  // [cell][level]: words at least that share of it away
+};
+
+}  // namespace sparsam::SPARSAM_ISA

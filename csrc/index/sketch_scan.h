@@ -1,0 +1,209 @@
+// Bounds on cosine similarities from codes of 8 bits a number. A search scores only the words whose bound reaches what it
+// is after, and scores them as always, so its answer stays exact.
+//
+// A unit word is s_w I_w + d_w with integers I_w, a unit query s_q I_q + d_q. Then
+//   cos = s_w s_q I_w·I_q + (unit word - d_w)·d_q + unit query·d_w <= s_w s_q I_w·I_q + |d_w| (1 + |d_q|) + |d_q|
+// The small number in the denominator of the similarity (kCosineEpsilon) only brings a score nearer to 0, so this bounds
+// every score above 0; where a search is after less than that, every word has to be scored.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "memory/word_sketch.h"
+#include "memory/words.h"
+#include "support/simd.h"
+
+namespace sparsam::SPARSAM_ISA {
+
+constexpr int kSketchHeads = 4;          // of a pass over the codes
+constexpr int kSketchBlocks = 32;        // of a stretch: their bounds are found first and searched second
+constexpr int64_t kFewestSketched = 64;  // words; fewer are scored one and all
+
+// Does this processor multiply bytes, and is the memory of a kind that has a sketch?
+template <class T>
+bool has_sketch(const Memory<T>& memory, Similarity kind) {
+#if SPARSAM_VECTOR_BYTES == 64
+  static const bool multiplies_bytes = __builtin_cpu_supports("avx512vnni");
+  return multiplies_bytes && kind == Similarity::kCosine && !memory.has_initial() &&
+         memory.width() <= WordSketch::kMostColumns;
+#else
+  (void)memory, (void)kind;
+  return false;
+#endif
+}
+
+#if SPARSAM_VECTOR_BYTES == 64
+
+// 16 numbers of a word of `width`, zero beyond it.
+inline __m512 sixteen(const float* from, int) { return _mm512_loadu_ps(from); }
+inline __m512 sixteen(const double* from, int left) {  // words are padded to 8 of these
+  const __m256 low = _mm512_cvtpd_ps(_mm512_loadu_pd(from));
+  const __m256 high = left > 8 ? _mm512_cvtpd_ps(_mm512_loadu_pd(from + 8)) : _mm256_setzero_ps();
+  return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
+}
+template <class T>
+float largest(const T* word, int width) {
+  __m512 most = _mm512_setzero_ps();
+  for (int j = 0; j < width; j += 16) most = _mm512_max_ps(most, _mm512_abs_ps(sixteen(word + j, width - j)));
+  return _mm512_reduce_max_ps(most);
+}
+
+// A word in codes: 16 integers from -127 to 127 at a time go to `put(j, codes)`. `norm` is the word's.
+struct Coded {
+  float scale = 0, error = 0;  // s and |d|, rounding allowed for
+  bool plain = false;          // else it is too small or too large for codes, and all of them are 0
+
+  template <class T, class Put>
+  Coded(const T* word, T norm, int width, const Put& put) {
+    const float most = norm > T(1e-16) && norm < T(1e16) ? largest(word, width) : 0.0f;
+    plain = most > 1e-20f;
+    if (!plain) {
+      for (int j = 0; j < width; j += 16) put(j, _mm512_setzero_si512());
+      return;
+    }
+    const __m512 to_codes = _mm512_set1_ps(127.0f / most), to_numbers = _mm512_set1_ps(most / 127.0f);
+    __m512 off = _mm512_setzero_ps();
+    for (int j = 0; j < width; j += 16) {
+      const __m512 numbers = sixteen(word + j, width - j);
+      const __m512i codes = _mm512_cvtps_epi32(_mm512_mul_ps(numbers, to_codes));
+      const __m512 rest = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(codes), to_numbers, numbers);
+      off = _mm512_fmadd_ps(rest, rest, off);
+      put(j, codes);
+    }
+    const float over_norm = 1.0f / float(norm);
+    scale = most * over_norm / 127.0f;
+    error = std::sqrt(_mm512_reduce_add_ps(off)) * over_norm * 1.0001f + 1e-5f;
+  }
+};
+
+// Brings the sketch up to date with the words. A word that has no codes scores within rounding of 0 when it is tiny;
+// when it is huge, or holds what is not a number, it is scored every time.
+template <class T>
+const WordSketch& current_sketch(const Memory<T>& memory) {
+  WordSketch& sketch = memory.sketch();
+  const std::vector<int32_t>& written = memory.written();
+  auto put = [&](int64_t place) {
+    const int32_t row = written[size_t(place)];
+    const int64_t at = place / WordSketch::kWords;
+    const int lane = int(place % WordSketch::kWords);
+    uint8_t* const column = sketch.block(at) + 4 * lane;
+    const Coded coded(memory.word(row), memory.norm(row), memory.width(), [&](int j, __m512i codes) {
+      alignas(16) uint32_t fours[4];  // bytes are stored plus 128: of the two factors one has no sign
+      const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_add_epi32(codes, _mm512_set1_epi32(128)));
+      _mm_store_si128(reinterpret_cast<__m128i*>(fours), bytes);
+      for (int i = 0; i < 4; ++i) std::memcpy(column + (j / 4 + i) * 64, &fours[i], 4);
+    });
+    sketch.scales(at)[lane] = coded.scale;
+    sketch.errors(at)[lane] = coded.plain ? coded.error : memory.norm(row) < T(1) ? 1e-5f : 1e30f;
+  };
+  memory.each_changed(put);
+  const int64_t before = sketch.size(), now = int64_t(written.size());
+  if (before < now) {
+    sketch.grow(now);
+    for (int64_t place = before; place < now; ++place) put(place);
+  }
+  return sketch;
+}
+
+// A query in codes.
+class SketchQuery {
+ public:
+  template <class T>
+  SketchQuery(const T* query, T norm, int width) {
+    __m512i total = _mm512_setzero_si512();
+    const Coded coded(query, norm < T(1e4) ? norm : T(0), width, [&](int j, __m512i codes) {
+      total = _mm512_add_epi32(total, codes);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(codes_ + j), _mm512_cvtepi32_epi8(codes));
+    });
+    start = -128 * _mm512_reduce_add_epi32(total);
+    plain_ = coded.plain;
+    error_ = coded.error;
+    scale_ = plain_ ? coded.scale : 1;
+    errors = (1 + coded.error) / scale_;
+  }
+  // A word whose bound is less cannot reach the score.
+  float bound(double score) const {
+    return plain_ && score > 0 ? (float(score) - error_) / scale_ : -std::numeric_limits<float>::infinity();
+  }
+  const int8_t* codes() const { return codes_; }
+  int32_t start;  // takes back that the words' codes are stored plus 128
+  float errors;   // what a word's error counts in a bound
+
+ private:
+  alignas(64) int8_t codes_[WordSketch::kMostColumns];
+  float scale_, error_;
+  bool plain_;
+};
+
+// Bounds of 16 words each, in units of the query's scale, of up to kSketchHeads heads and kSketchBlocks blocks.
+struct SketchBounds {
+  __m512 bounds[kSketchHeads][kSketchBlocks];
+  __m512 most[kSketchHeads];  // over the blocks, lane by lane
+};
+
+// Fills in the bounds of blocks [begin, begin + count), two side by side.
+template <int H>
+__attribute__((target("avx512vnni"))) void find_bounds(const WordSketch& sketch, const SketchQuery* queries, int width,
+                                                       int64_t begin, int count, SketchBounds& out) {
+  constexpr int kWords = WordSketch::kWords;
+  __m512 most[H];
+  for (int h = 0; h < H; ++h) most[h] = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
+  for (int i = 0; i < count; i += 2) {
+    const int second = i + 1 < count ? i + 1 : i;
+    const uint8_t *a = sketch.block(begin + i), *b = sketch.block(begin + second);
+    __m512i sums_a[H], sums_b[H];
+#pragma GCC unroll 4
+    for (int h = 0; h < H; ++h) sums_a[h] = sums_b[h] = _mm512_set1_epi32(queries[h].start);
+    for (int j = 0; j < width; j += 4) {
+      const __m512i words_a = _mm512_load_si512(a + size_t(j) * kWords);
+      const __m512i words_b = _mm512_load_si512(b + size_t(j) * kWords);
+#pragma GCC unroll 4
+      for (int h = 0; h < H; ++h) {
+        int32_t four;
+        std::memcpy(&four, queries[h].codes() + j, 4);
+        const __m512i q = _mm512_set1_epi32(four);
+        sums_a[h] = _mm512_dpbusd_epi32(sums_a[h], words_a, q);
+        sums_b[h] = _mm512_dpbusd_epi32(sums_b[h], words_b, q);
+      }
+    }
+    const __m512 scale_a = _mm512_load_ps(sketch.scales(begin + i)), error_a = _mm512_load_ps(sketch.errors(begin + i));
+    const __m512 scale_b = _mm512_load_ps(sketch.scales(begin + second));
+    const __m512 error_b = _mm512_load_ps(sketch.errors(begin + second));
+#pragma GCC unroll 4
+    for (int h = 0; h < H; ++h) {
+      const __m512 errors = _mm512_set1_ps(queries[h].errors);
+      const __m512 of_a = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums_a[h]), scale_a, _mm512_mul_ps(error_a, errors));
+      const __m512 of_b = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums_b[h]), scale_b, _mm512_mul_ps(error_b, errors));
+      out.bounds[h][i] = of_a;
+      out.bounds[h][second] = of_b;
+      most[h] = _mm512_max_ps(most[h], _mm512_max_ps(of_a, of_b));
+    }
+  }
+  for (int h = 0; h < H; ++h) out.most[h] = most[h];
+}
+inline void find_bounds(int heads, const WordSketch& sketch, const SketchQuery* queries, int width, int64_t begin,
+                        int count, SketchBounds& out) {
+  switch (heads) {
+    case 1: return find_bounds<1>(sketch, queries, width, begin, count, out);
+    case 2: return find_bounds<2>(sketch, queries, width, begin, count, out);
+    case 3: return find_bounds<3>(sketch, queries, width, begin, count, out);
+    default: return find_bounds<4>(sketch, queries, width, begin, count, out);
+  }
+}
+
+// The k-th largest lane, or less where lanes are equal; minus infinity when there are fewer.
+inline float kth_largest_or_less(__m512 v, int k) {
+  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  if (k > 16) return kNone;
+  float top = kNone;
+  for (int i = 0; i < k; ++i) {
+    top = _mm512_reduce_max_ps(v);
+    v = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, _mm512_set1_ps(top), _CMP_GE_OQ), _mm512_set1_ps(kNone));
+  }
+  return top;
+}
+
+#endif
+
+}  // namespace sparsam::SPARSAM_ISA
