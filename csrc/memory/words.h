@@ -152,6 +152,7 @@ class Memory {
       }
       written_.pop_back();
       marks_[row].flags &= ~(kWritten | kChanged);
+      marks_[row].place = 0;  // the array is handed on as zero bytes
       if (row < first_blank_) first_blank_ = row;
     }
     sketch_.truncate(int64_t(count));

@@ -136,6 +136,22 @@ void alike() {
   for (int i = 0; i < 5; ++i) c.compare(T(1));
 }
 
+// Arrays of a memory are handed on as zero bytes, whatever was written, searched and taken back in it.
+template <class T>
+void leaves_zeros() {
+  constexpr int32_t kRows = 7001;  // a size that no other array here has
+  {
+    Case<T> c(3, kRows, 16, 2, 3, 0);
+    for (int32_t row = 0; row < 200; ++row) c.write(row, T(1));
+    c.compare(T(1));
+    c.take_back(200);
+  }
+  for (int i = 0; i < 3; ++i) {
+    const LazyArray<uint64_t> again(kRows);  // of the bytes that the marks took, and with double the norms
+    for (size_t row = 0; row < kRows; ++row) CHECK(again[row] == 0);
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -150,4 +166,6 @@ int main() {
   odd_numbers<double>();
   alike<float>();
   alike<double>();
+  leaves_zeros<float>();
+  leaves_zeros<double>();
 }
