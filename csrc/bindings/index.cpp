@@ -28,7 +28,7 @@ class ArrayIndex final : WordSource {
         rows_(int32_t(require_within("words: rows", words_.length(0), 1, INT32_MAX))),
         width_(int32_t(require_within("words: width", words_.length(1), 1, 1 << 20))),
         index_(make_index(taken_object<IndexSettings>(settings, "settings", "an IndexSettings"), rows_, width_, this)),
-        room_(size_t(index_->max_candidates())) {}
+        candidates_(size_t(index_->max_candidates())) {}
   ArrayIndex(const ArrayIndex&) = delete;
 
   void fetch(int32_t row, float* out) const override { std::copy_n(word(row), width_, out); }
@@ -64,8 +64,8 @@ class ArrayIndex final : WordSource {
   std::vector<int32_t> query(nb::handle query_) {
     const In<float> query(query_, "query", {width_});
     index_->settle(1);
-    const int32_t n = index_->query(query.data(), scratch_, room_.data());
-    return {room_.begin(), room_.begin() + n};
+    const int32_t n = index_->query(query.data(), scratch_, candidates_.data());
+    return {candidates_.begin(), candidates_.begin() + n};
   }
   // Each row out and in again, without a call from Python for each.
   void churn(nb::handle rows_) {
@@ -93,13 +93,13 @@ class ArrayIndex final : WordSource {
     const auto width = size_t(width_);
     nb::gil_scoped_release unlocked;
     index_->settle(1);
-    std::vector<int32_t> best(size_t(queries.length(0)), -1), found(room_.size() * size_t(at_once)), counts(at_once);
+    std::vector<int32_t> best(size_t(queries.length(0)), -1), found(candidates_.size() * size_t(at_once)), counts(at_once);
     for (size_t q = 0; q < best.size(); q += size_t(at_once)) {
-      const int asked = int(std::min<size_t>(size_t(at_once), best.size() - q));
-      index_->query_all(queries.data() + q * width, asked, scratch_, found.data(), int32_t(room_.size()),
+      const int some = int(std::min<size_t>(size_t(at_once), best.size() - q));
+      index_->query_all(queries.data() + q * width, some, scratch_, found.data(), int32_t(candidates_.size()),
                         counts.data(), nullptr);
-      for (int i = 0; i < asked; ++i)
-        best[q + size_t(i)] = nearest_of(found.data() + size_t(i) * room_.size(), counts[size_t(i)],
+      for (int i = 0; i < some; ++i)
+        best[q + size_t(i)] = nearest_of(found.data() + size_t(i) * candidates_.size(), counts[size_t(i)],
                                          queries.data() + (q + size_t(i)) * width);
     }
     return best;
@@ -133,7 +133,7 @@ class ArrayIndex final : WordSource {
   int32_t rows_, width_;
   std::unique_ptr<CandidateIndex> index_;
   CandidateIndex::Scratch scratch_;
-  std::vector<int32_t> room_;
+  std::vector<int32_t> candidates_;
 };
 
 }  // namespace

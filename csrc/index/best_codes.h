@@ -26,7 +26,7 @@ class BestCodes {
     noted_scores[noted_count++] = score;
   }
 
-  void ask(float unit_, float base_, float constant_) {
+  void set_query(float unit_, float base_, float constant_) {
     constant = constant_;
     unit = unit_;
     over_unit = unit_ > 0.0f ? 1.0f / unit_ : 0.0f;
@@ -36,7 +36,7 @@ class BestCodes {
   void begin(int32_t wanted, float least = -std::numeric_limits<float>::infinity()) {
     noted_count = 0;
     wanted_ = static_cast<size_t>(wanted);
-    room_ = std::max<size_t>(8 * wanted_, 96);
+    most_kept_ = std::max<size_t>(8 * wanted_, 96);
     kept_.clear();
     worst_ = {least, std::numeric_limits<int32_t>::max()};
   }
@@ -47,7 +47,7 @@ class BestCodes {
   bool would_take(float score, int32_t row) const { return before({score, row}, worst_); }
   void take(float score, int32_t row) {
     kept_.push_back({score, row});
-    if (kept_.size() == room_) cut();
+    if (kept_.size() == most_kept_) cut();
   }
 
   // The lowest score among the best; minus infinity when there are fewer than were wanted.
@@ -109,7 +109,7 @@ class BestCodes {
   }
 
   size_t wanted_ = 1;
-  size_t room_ = 2;  // kept before the lesser are let go
+  size_t most_kept_ = 2;  // kept before the lesser are let go
   std::vector<Kept> kept_;
   std::vector<Kept> level_;  // where the cut goes through
   Kept worst_{};

@@ -90,7 +90,7 @@ class BucketPool {
   }
 
  private:
-  ZeroPages<Bucket> blocks_;
+  LazyArray<Bucket> blocks_;
   int32_t first_ = 0;
   int32_t used_ = 0;
   int32_t free_ = 0;

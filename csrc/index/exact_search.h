@@ -174,7 +174,7 @@ struct SearchPart {
 };
 
 template <class T>
-struct SearchRoom {
+struct SearchScratch {
   std::vector<Best<T>> best;
   std::vector<SearchPart<T>> parts;
 #if SPARSAM_VECTOR_BYTES == 64
@@ -237,10 +237,10 @@ void consider_sketched(const Memory<T>& memory, const WordSketch& sketch, const 
 // K of them by row number stand for all. The result does not depend on the number of threads.
 template <class T>
 void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, const T* norms, int heads, int k,
-                  int32_t* rows, T* scores, SearchRoom<T>& room) {
+                  int32_t* rows, T* scores, SearchScratch<T>& scratch) {
   constexpr int kStretch = kBlocks * RowBlock<T>::kRows;
   const int width = memory.stride();
-  std::vector<Best<T>>& best = room.best;
+  std::vector<Best<T>>& best = scratch.best;
   best.clear();
   for (int h = 0; h < heads; ++h) best.emplace_back(k, rows + h * k, scores + h * k);
   const std::vector<int32_t>& written = memory.written();
@@ -250,8 +250,8 @@ void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, co
   const WordSketch* const sketch =
       total >= kFewestSketched && has_sketch(memory, kind) ? &current_sketch(memory) : nullptr;
   const T floor = memory.rows() - total >= k ? T(0) : -std::numeric_limits<T>::infinity();  // of K blank words
-  room.codes.clear();
-  for (int h = 0; sketch && h < heads; ++h) room.codes.emplace_back(queries + h * width, norms[h], memory.width());
+  scratch.codes.clear();
+  for (int h = 0; sketch && h < heads; ++h) scratch.codes.emplace_back(queries + h * width, norms[h], memory.width());
 #endif
   auto look = [&](int64_t begin, int64_t end, std::vector<Best<T>>& into) {
 #if SPARSAM_VECTOR_BYTES == 64
@@ -260,7 +260,7 @@ void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, co
       const int64_t last = (end + kWords - 1) / kWords;
       for (int64_t i = begin / kWords; i < last; i += kSketchBlocks)
         for (int h = 0; h < heads; h += kSketchHeads)
-          consider_sketched(memory, *sketch, room.codes.data() + h, queries + h * width, norms + h, floor, k, i,
+          consider_sketched(memory, *sketch, scratch.codes.data() + h, queries + h * width, norms + h, floor, k, i,
                             std::min(last, i + kSketchBlocks), std::min(kSketchHeads, heads - h), into.data() + h);
       return;
     }
@@ -272,18 +272,18 @@ void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, co
       consider(memory, kind, queries, norms, k, every ? some : written.data() + i, count, into);
     }
   };
-  const int parts = int(std::min<int64_t>(room.threads, total / kRowsPerThread));
+  const int parts = int(std::min<int64_t>(scratch.threads, total / kRowsPerThread));
   if (parts < 2) {
     look(0, total, best);
   } else {
     const int64_t stretches = (total + kStretch - 1) / kStretch;
     auto edge = [&](int part) { return std::min(total, stretches * part / parts * kStretch); };
-    room.parts.resize(size_t(parts));
+    scratch.parts.resize(size_t(parts));
     run_parallel(parts, [&](int part) {
-      room.parts[part].begin(heads, k);
-      look(edge(part), edge(part + 1), room.parts[part].best);
+      scratch.parts[part].begin(heads, k);
+      look(edge(part), edge(part + 1), scratch.parts[part].best);
     });
-    for (SearchPart<T>& part : room.parts)
+    for (SearchPart<T>& part : scratch.parts)
       for (int h = 0; h < heads; ++h) best[h].offer_all(part.best[h]);
   }
   if (!every) {

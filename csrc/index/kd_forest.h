@@ -33,7 +33,7 @@ class KDForest final : public CandidateIndex {
       : CandidateIndex(capacity, word_size), settings_(checked(settings)) {
     source_ = source;
     projection_ = CentredProjection(word_size, kSketchBits, settings_.seed);
-    slots_ = ZeroPages<int32_t>(at(capacity) * at(settings_.trees));
+    slots_ = LazyArray<int32_t>(at(capacity) * at(settings_.trees));
     SplitMix seeds(settings_.seed);
     for (int32_t t = 0; t < settings_.trees; ++t)
       trees_.emplace_back(capacity, word_size, settings_.leaf, settings_.trees, t, seeds.next());
@@ -134,8 +134,8 @@ class KDForest final : public CandidateIndex {
       if (lanes == 0) break;
       for (int32_t i = 0; i < lanes; ++i) lane[i] = heap_pop(heap);
     }
-    const size_t room = at(visits) * kScanned + 1;
-    if (scratch.found.size() < room) scratch.found.resize(room);
+    const size_t needed = at(visits) * kScanned + 1;
+    if (scratch.found.size() < needed) scratch.found.resize(needed);
     Scratch::Found* end = scratch.found.data();
     for (int32_t i = 0; i < visits; ++i)
       end = scan_chain(trees_[at(scratch.visits[at(i)].table)].pool(), scratch.visits[at(i)].block, sketch, 0, end);
@@ -154,7 +154,7 @@ class KDForest final : public CandidateIndex {
       check_absent(rows[i], contains(rows[i]));
       slots_[at(rows[i]) * at(settings_.trees)] = -1;
     }
-    ZeroPages<float> words(at(n) * at(word_size_));
+    LazyArray<float> words(at(n) * at(word_size_));
     if (n >= kDense) words.expect_dense();
     std::vector<uint32_t> sketches(at(n));
     projection_.centre_on(rows, n, word_size_, *source_);
@@ -286,7 +286,7 @@ class KDForest final : public CandidateIndex {
   KDForestSettings settings_;
   size_t stride_ = 0;      // floats of a word as one tree sees it
   CentredProjection projection_;  // for the sketch
-  ZeroPages<int32_t> slots_;
+  LazyArray<int32_t> slots_;
   std::vector<KDTree> trees_;
   std::vector<float> rotated_;  // the word being placed, as each tree sees it
   int32_t size_ = 0;

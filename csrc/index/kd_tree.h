@@ -48,7 +48,7 @@ class KDTree {
   }
 
   // `word` is rotated already. `slots` is where all trees keep the rows' slots: this one's at row * stride + offset.
-  void insert(int32_t node, int32_t row, const float* word, uint32_t sketch, ZeroPages<int32_t>& slots,
+  void insert(int32_t node, int32_t row, const float* word, uint32_t sketch, LazyArray<int32_t>& slots,
               const WordSource* source) {
     const int32_t head = nodes_[at(node)].down;
     if (head == 0) {
@@ -62,7 +62,7 @@ class KDTree {
     }
   }
 
-  void remove(int32_t row, ZeroPages<int32_t>& slots) {
+  void remove(int32_t row, LazyArray<int32_t>& slots) {
     const int32_t taken = slot(slots, row), block = block_of(taken);
     slot(slots, row) = 0;
     pool_[block].row_plus_one[entry_of(taken)] = 0;
@@ -81,19 +81,19 @@ class KDTree {
   }
 
   // Rewrites the sketch of a row that stays in its leaf; false when it does not.
-  bool keep(int32_t row, int32_t node, uint32_t sketch, const ZeroPages<int32_t>& slots) {
+  bool keep(int32_t row, int32_t node, uint32_t sketch, const LazyArray<int32_t>& slots) {
     const int32_t taken = slots[at(row) * stride_ + offset_], block = block_of(taken);
     if (nodes_[at(node)].down != block || pool_[block].next != 0) return false;
     pool_[block].sketch[entry_of(taken)] = sketch;
     return true;
   }
 
-  void set_sketch(int32_t row, uint32_t sketch, const ZeroPages<int32_t>& slots) {
+  void set_sketch(int32_t row, uint32_t sketch, const LazyArray<int32_t>& slots) {
     const int32_t taken = slots[at(row) * stride_ + offset_];
     pool_[block_of(taken)].sketch[entry_of(taken)] = sketch;
   }
 
-  void prefetch_block(int32_t row, const ZeroPages<int32_t>& slots) const {
+  void prefetch_block(int32_t row, const LazyArray<int32_t>& slots) const {
     __builtin_prefetch(&pool_[block_of(slots[at(row) * stride_ + offset_])], 1);
   }
 
@@ -107,8 +107,8 @@ class KDTree {
   }
 
   // Everything from scratch: the i-th word_size floats of `plain` are the word of rows[i].
-  void build(const int32_t* rows, const float* plain, const uint32_t* sketches, int32_t n, ZeroPages<int32_t>& slots) {
-    ZeroPages<float> rotated(at(n) * at(word_size_) + at(rotated_size()));
+  void build(const int32_t* rows, const float* plain, const uint32_t* sketches, int32_t n, LazyArray<int32_t>& slots) {
+    LazyArray<float> rotated(at(n) * at(word_size_) + at(rotated_size()));
     if (n >= kDense) rotated.expect_dense();
     // Rotated words are padded: each overwrites the padding of the one before.
     for (int32_t i = 0; i < n; ++i) rotate(plain + at(i) * at(word_size_), rotated.data() + at(i) * at(word_size_));
@@ -176,7 +176,7 @@ class KDTree {
   static constexpr int32_t kAhead = 16;    // words fetched ahead while parting them
 
   static size_t at(int32_t i) { return static_cast<size_t>(i); }
-  int32_t& slot(ZeroPages<int32_t>& slots, int32_t row) const { return slots[at(row) * stride_ + offset_]; }
+  int32_t& slot(LazyArray<int32_t>& slots, int32_t row) const { return slots[at(row) * stride_ + offset_]; }
 
   // A leaf and its first block know each other; the block keeps its node as a negative link.
   int32_t owner(int32_t block) const { return -pool_[block].prev - 1; }
@@ -277,7 +277,7 @@ class KDTree {
     }
   }
 
-  void split_full(int32_t node, int32_t row, const float* word, uint32_t sketch, ZeroPages<int32_t>& slots,
+  void split_full(int32_t node, int32_t row, const float* word, uint32_t sketch, LazyArray<int32_t>& slots,
                   const WordSource* source) {
     const int32_t head = nodes_[at(node)].down;
     const Bucket old = pool_[head];
@@ -316,7 +316,7 @@ class KDTree {
   }
 
   // A chain holds equal words: another equal one joins it, a different one is split off alone.
-  void split_chain(int32_t node, int32_t row, const float* word, uint32_t sketch, ZeroPages<int32_t>& slots,
+  void split_chain(int32_t node, int32_t row, const float* word, uint32_t sketch, LazyArray<int32_t>& slots,
                    const WordSource* source) {
     const int32_t head = nodes_[at(node)].down;
     fetched_.resize(at(kBucketEntries + 1) * at(rotated_size()));
@@ -382,7 +382,7 @@ class KDTree {
   uint64_t seed_;
   SplitMix random_;
   Projection rotation_;
-  ZeroPages<Node> nodes_;
+  LazyArray<Node> nodes_;
   BucketPool pool_;
   int32_t used_nodes_ = 2;  // 0 is the root, 1 unused, so that pairs start at even numbers
   int32_t free_pair_ = 0;

@@ -229,8 +229,8 @@ class LSH final : public CandidateIndex {
   }
 
   size_t scan(const Scratch::Visit* visits, int32_t n, uint32_t sketch, Scratch& scratch, size_t found) const {
-    const size_t room = found + at(n) * kScanned + 1;
-    if (scratch.found.size() < room) scratch.found.resize(room);
+    const size_t needed = found + at(n) * kScanned + 1;
+    if (scratch.found.size() < needed) scratch.found.resize(needed);
     Scratch::Found* end = scratch.found.data() + found;
     for (int32_t i = 0; i < n; ++i) end = tables_->scan(visits[i], sketch, end);
     return static_cast<size_t>(end - scratch.found.data());
@@ -304,7 +304,7 @@ class LSH final : public CandidateIndex {
   LSHSettings settings_;
   CentredProjection projection_;
   SketchList list_;
-  ZeroPages<int32_t> place_;           // in the list, plus one
+  LazyArray<int32_t> place_;           // in the list, plus one
   std::unique_ptr<LSHTables> tables_;  // null while the list will do
 };
 

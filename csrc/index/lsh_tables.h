@@ -217,8 +217,8 @@ class LSHTables {
 
   int32_t tables_;
   int32_t bits_;  // of a key, at most in use
-  ZeroPages<Record> records_;
-  ZeroPages<uint64_t> occupied_;  // a bit for each bucket of the first table that holds rows
+  LazyArray<Record> records_;
+  LazyArray<uint64_t> occupied_;  // a bit for each bucket of the first table that holds rows
   std::vector<BucketPool> pools_;
   int32_t size_ = 0;
   LinearDirectory directory_;

@@ -224,7 +224,7 @@ class OverlayIndex final : public CandidateIndex {
   std::vector<int32_t> row_of_;                  // by number
   std::unordered_map<int32_t, int32_t> number_;  // by row
   std::vector<int32_t> free_;                    // numbers that no row has
-  ZeroPages<uint64_t> hidden_;
+  LazyArray<uint64_t> hidden_;
   int32_t hidden_count_ = 0;
   const bool numbered_;
   bool detached_ = false;

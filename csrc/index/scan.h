@@ -32,7 +32,7 @@ class Scan final : public CandidateIndex {
  public:
   Scan(int32_t capacity, int32_t word_size, const ScanSettings& settings, const WordSource* source = nullptr)
       : CandidateIndex(capacity, word_size), settings_(checked(settings)), list_(word_size, settings.seed),
-        centre_(word_size, settings.seed), work_(at(list_.codes().room())), code_(at(list_.codes().components())) {
+        centre_(word_size, settings.seed), work_(at(list_.codes().work_size())), code_(at(list_.codes().components())) {
     source_ = source;
   }
 
@@ -106,15 +106,15 @@ class Scan final : public CandidateIndex {
       return;
     }
     const WordCodes& codes = list_.codes();
-    std::vector<Head>& asked = scratch_heads(scratch, heads);
+    std::vector<Head>& best = scratch_heads(scratch, heads);
     scratch.bytes.resize(at(heads) * at(codes.components()));
     scratch.least.resize(at(heads));
-    scratch.numbers.resize(at(codes.room()));
+    scratch.numbers.resize(at(codes.work_size()));
     for (int h = 0; h < heads; ++h) {
       const WordCodes::Query made =
           codes.prepare(queries + h * word_size_, scratch.bytes.data() + at(h) * at(codes.components()),
                          scratch.numbers.data());
-      asked[at(h)].ask(made.unit, made.base, made.constant);
+      best[at(h)].set_query(made.unit, made.base, made.constant);
     }
     if (cells_ != nullptr) {
       const int32_t cells = cells_->count();
@@ -123,26 +123,26 @@ class Scan final : public CandidateIndex {
         const int of_some = h % Cells::kQueries;
         if (of_some == 0)
           cells_->multiply(queries + h * word_size_, std::min(heads - h, Cells::kQueries), scratch.products.data());
-        read_cells(asked[at(h)], queries + h * word_size_, scratch.products.data() + at(of_some) * at(cells),
+        read_cells(best[at(h)], queries + h * word_size_, scratch.products.data() + at(of_some) * at(cells),
                    scratch.bytes.data() + at(h) * at(codes.components()), scratch, hidden);
-        counts[h] = asked[at(h)].finish(out + h * stride);
+        counts[h] = best[at(h)].finish(out + h * stride);
       }
       return;
     }
     // Most of the work of choosing is done while the bound is still low. So a sample sets it first, at a score that
     // about four times as many words reach as are wanted; should they be too few, the scan is done again without it.
     const int32_t guess = std::max(1, settings_.checks * kMargin / kSampled);
-    for (int h = 0; h < heads; ++h) asked[at(h)].begin(guess);
-    scan(asked.data(), heads, scratch, kSampled, hidden);
-    for (int h = 0; h < heads; ++h) asked[at(h)].begin(settings_.checks, asked[at(h)].lowest());
-    scan(asked.data(), heads, scratch, 1, hidden);
+    for (int h = 0; h < heads; ++h) best[at(h)].begin(guess);
+    scan(best.data(), heads, scratch, kSampled, hidden);
+    for (int h = 0; h < heads; ++h) best[at(h)].begin(settings_.checks, best[at(h)].lowest());
+    scan(best.data(), heads, scratch, 1, hidden);
     bool full = true;
-    for (int h = 0; h < heads; ++h) full &= asked[at(h)].is_full();
+    for (int h = 0; h < heads; ++h) full &= best[at(h)].is_full();
     if (!full) {
-      for (int h = 0; h < heads; ++h) asked[at(h)].begin(settings_.checks);
-      scan(asked.data(), heads, scratch, 1, hidden);
+      for (int h = 0; h < heads; ++h) best[at(h)].begin(settings_.checks);
+      scan(best.data(), heads, scratch, 1, hidden);
     }
-    for (int h = 0; h < heads; ++h) counts[h] = asked[at(h)].finish(out + h * stride);
+    for (int h = 0; h < heads; ++h) counts[h] = best[at(h)].finish(out + h * stride);
   }
 
   void rows(std::vector<int32_t>& out) const override {
@@ -234,8 +234,8 @@ class Scan final : public CandidateIndex {
     list_.note_all_bounds();
   }
 
-  // Offers the words of one in `every` stretches of blocks to the heads; shorter stretches where not all are asked for.
-  void scan(Head* asked, int heads, Scratch& scratch, int32_t every, const uint64_t* hidden) const {
+  // Offers the words of one in `every` stretches of blocks to the heads; shorter stretches where not all are best for.
+  void scan(Head* best, int heads, Scratch& scratch, int32_t every, const uint64_t* hidden) const {
     const NoteScores note = note_scores();
     const int32_t blocks = list_.blocks(), stretch = every == 1 ? kAtOnce : 1;
     int32_t* least = scratch.least.data();
@@ -243,13 +243,13 @@ class Scan final : public CandidateIndex {
       const int32_t to = std::min(blocks, from + stretch);
       CodeList::Bounds b = list_.bounds(from);
       for (int32_t block = from + 1; block < to; ++block) b.include(list_.bounds(block));
-      for (int h = 0; h < heads; ++h) least[h] = least_sum(asked[h], b);
-      note(list_.quarters(4 * from, 4 * (to - from)), heads, scratch.bytes.data(), least, asked);
+      for (int h = 0; h < heads; ++h) least[h] = least_sum(best[h], b);
+      note(list_.quarters(4 * from, 4 * (to - from)), heads, scratch.bytes.data(), least, best);
       for (int h = 0; h < heads; ++h)
-        if (asked[h].noted_count > Head::kNoted - kAtOnce * kBlockWords || !asked[h].has_bound())
-          take_noted(asked[h], hidden);
+        if (best[h].noted_count > Head::kNoted - kAtOnce * kBlockWords || !best[h].has_bound())
+          take_noted(best[h], hidden);
     }
-    for (int h = 0; h < heads; ++h) take_noted(asked[h], hidden);
+    for (int h = 0; h < heads; ++h) take_noted(best[h], hidden);
   }
 
   // The best words of the cells nearest to a query, and of those that may hold as good ones.

@@ -43,7 +43,7 @@ class WordCodes {
 
   int32_t planes() const { return (word_size_ + kPlaneComponents - 1) / kPlaneComponents; }
   int32_t components() const { return kPlaneComponents * planes(); }  // of a code; those past the word make no difference
-  int32_t room() const { return rotation_.padded(); }                 // floats that coding needs to work in
+  int32_t work_size() const { return rotation_.padded(); }                 // floats that coding needs to work in
   size_t bytes() const { return rotation_.bytes() + centre_.size() * sizeof(float); }
 
   void set_centre(const float* centre) {
@@ -52,7 +52,7 @@ class WordCodes {
   }
   bool is_centred() const { return centred_; }
 
-  // code[0, components()), one number of 0..15 each; `work` has room() floats.
+  // code[0, components()), one number of 0..15 each; `work` has work_size() floats.
   Coded encode(const float* word, uint8_t* code, float* work) const {
     rotation_.project(word, work);
     float square = 0.0f, shift = 0.0f;

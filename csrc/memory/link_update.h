@@ -128,7 +128,7 @@ class Candidates {
   }
   bool keep_largest_of_vector(int first, int n, int k, const LinkRow<T>& out) const {
     const T* weights = weights_.get() + first;
-    const auto some = __mmask16((1u << n) - 1), room = __mmask16((1u << k) - 1);
+    const auto some = __mmask16((1u << n) - 1), places = __mmask16((1u << k) - 1);
     const __m512 ours = _mm512_maskz_loadu_ps(some, weights);
     __mmask16 kept = _mm512_mask_cmp_ps_mask(some, ours, _mm512_set1_ps(kNoLink<T>), _CMP_GT_OQ);
     if (n > k) {
@@ -142,8 +142,8 @@ class Candidates {
       kept &= before;
     }
     const __m512i columns = _mm512_maskz_loadu_epi32(some, columns_.data() + first);
-    _mm512_mask_storeu_epi32(out.columns, room, _mm512_maskz_compress_epi32(kept, columns));
-    _mm512_mask_storeu_ps(out.weights, room, _mm512_maskz_compress_ps(kept, ours));
+    _mm512_mask_storeu_epi32(out.columns, places, _mm512_maskz_compress_epi32(kept, columns));
+    _mm512_mask_storeu_ps(out.weights, places, _mm512_maskz_compress_ps(kept, ours));
     return true;
   }
 #endif

@@ -156,9 +156,9 @@ struct Copier {
         }
         std::copy_n(tape.read_rows + (from + s.batch) * s.reads(), s.reads(), read_rows);
         std::copy_n(tape.read_weights + (from + s.batch) * s.reads(), s.reads(), read_weights);
-        const InterfaceView<T> ask(tape.interface + from * s.interface, layout);
+        const InterfaceView<T> request(tape.interface + from * s.interface, layout);
         for (int h = 0; h < s.heads; ++h) {
-          const T alpha = ask.write_gate[h], gamma = ask.interpolation[h];
+          const T alpha = request.write_gate[h], gamma = request.interpolation[h];
           for (int64_t i = from * s.reads() + h * s.k, end = i + s.k; i < end; ++i) {
             *write_row++ = tape.read_rows[i];
             *write_weight++ = alpha * gamma * tape.read_weights[i];

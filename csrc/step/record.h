@@ -31,7 +31,7 @@ template <class T>
 class TapeArrays {
  public:
   TapeArrays() = default;
-  // `unused`: the rows erased are asked for although the ring can tell.
+  // `unused`: the rows erased are kept as well, although the ring can tell them.
   TapeArrays(const SequenceShape& shape, int64_t steps, bool unused);
   Tape<T> tape() const;
   size_t bytes() const;
@@ -121,7 +121,7 @@ struct Gradients {
   SequenceShape shape;
   Numbers<T> x, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface;
   StateArrays<T> state;  // rows stay empty
-  std::vector<RowGradients<T>> memory;  // empty where nobody asked, or where they went elsewhere
+  std::vector<RowGradients<T>> memory;  // empty where it is not wanted, or where they went elsewhere
   std::vector<LinkEntries<T>> links;
 };
 

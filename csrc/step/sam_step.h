@@ -85,7 +85,9 @@ struct StepTape {
 // What a row to write anew takes of alpha (1 - gamma): all of it, with the ring.
 template <class T>
 struct WholeRows {
-  T weight(const InterfaceView<T>& ask, int h) const { return ask.write_gate[h] * (1 - ask.interpolation[h]); }
+  T weight(const InterfaceView<T>& request, int h) const {
+    return request.write_gate[h] * (1 - request.interpolation[h]);
+  }
   T backward(const InterfaceView<T>&, int, T d) const { return d; }  // of that weight, over alpha (1 - gamma)
 };
 
@@ -117,14 +119,14 @@ class SamStep {
         d_scores_(shape.k) {}
 
   // `threads` threads may share a search, since they have nothing else to do.
-  void share_search(int threads) { room_.threads = threads; }
+  void share_search(int threads) { search_.threads = threads; }
 
   // Steps 2 to 6 of SAM. The interface comes in before its activation and leaves after it; `read` (R, W) comes out.
   void forward(Timeline<T>& timeline, Journal<T>* journal, const StepTape<T>& tape, T* read) {
-    const InterfaceView<T> ask(tape.interface, layout_);
-    begin(timeline, journal, ask, tape);
+    const InterfaceView<T> request(tape.interface, layout_);
+    begin(timeline, journal, request, tape);
     search(timeline, tape.read_rows, tape.scores);
-    weigh(ask, tape.scores, tape.read_weights);
+    weigh(request, tape.scores, tape.read_weights);
     gather(timeline.memory, tape.read_rows, tape.read_weights, read);
     touch(timeline.ring, journal, tape.read_rows, tape.read_weights);
   }
@@ -134,31 +136,31 @@ class SamStep {
   // `interface` as the gradient of its values before activation.
   void backward(Timeline<T>& timeline, Journal<T>& journal, int64_t step, StateGradients<T>& d_state,
                 const StepTape<T>& tape, const T* d_read, T* d_weights) {
-    const InterfaceView<T> ask(tape.interface, layout_);
-    begin_backward(journal, step, ask, d_read);
+    const InterfaceView<T> request(tape.interface, layout_);
+    begin_backward(journal, step, request, d_read);
     for (int h = 0; h < s_.heads; ++h) {
       const int at = h * s_.k;
-      const T d_strength = read_backward(timeline.memory, d_state.memory, h, ask.strength[h], tape.read_rows + at,
+      const T d_strength = read_backward(timeline.memory, d_state.memory, h, request.strength[h], tape.read_rows + at,
                                          tape.read_weights + at, tape.scores + at, d_weights + at);
-      ask.strength[h] = before_softplus(ask.strength[h], d_strength);
+      request.strength[h] = before_softplus(request.strength[h], d_strength);
     }
     journal.ring().undo(timeline.ring, step);
     timeline.ring.first(s_.heads, unused_.data());
-    writes_backward(d_state.memory, ask, tape, d_weights, WholeRows<T>{}, [](int32_t) { return T(0); });
+    writes_backward(d_state.memory, request, tape, d_weights, WholeRows<T>{}, [](int32_t) { return T(0); });
     journal.words().undo(timeline.memory, step);
     journal.note_undone(step);
-    end_backward(ask);
+    end_backward(request);
   }
 
  protected:
   // Activates the interface and writes.
-  void begin(Timeline<T>& timeline, Journal<T>* journal, const InterfaceView<T>& ask, const StepTape<T>& tape) {
-    activate(ask);
-    load_words(ask);
+  void begin(Timeline<T>& timeline, Journal<T>* journal, const InterfaceView<T>& request, const StepTape<T>& tape) {
+    activate(request);
+    load_words(request);
     timeline.ring.first(s_.heads, unused_.data());
     if (tape.unused) std::copy(unused_.begin(), unused_.end(), tape.unused);
     if (journal) journal->begin_step(timeline.parts);
-    write(timeline.memory, journal, ask, tape, WholeRows<T>{});
+    write(timeline.memory, journal, request, tape, WholeRows<T>{});
   }
 
   void search(Timeline<T>& timeline, int32_t* rows, T* scores) {
@@ -166,19 +168,19 @@ class SamStep {
     if (index) index->wrote(touched_.rows(), touched_.size());
     find_norms();
     if (index == nullptr || index->is_exact())
-      exact_search(timeline.memory, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores, room_);
+      exact_search(timeline.memory, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores, search_);
     else
       candidate_search(timeline.memory, *index, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows,
-                       scores, room_.best, candidates_);
+                       scores, search_.best, candidates_);
   }
 
   void find_norms() {  // of the queries
     for (int h = 0; h < s_.heads; ++h) norms_[h] = std::sqrt(dot(query(h), query(h), stride_));
   }
 
-  void begin_backward(Journal<T>& journal, int64_t step, const InterfaceView<T>& ask, const T* d_read) {
+  void begin_backward(Journal<T>& journal, int64_t step, const InterfaceView<T>& request, const T* d_read) {
     journal.words().prefetch(step - 1);
-    load_words(ask);
+    load_words(request);
     find_norms();
     for (int h = 0; h < s_.heads; ++h) std::memcpy(read_.get() + h * stride_, d_read + h * s_.width, word_bytes());
     std::memset(d_query_.get(), 0, sizeof(T) * s_.heads * stride_);
@@ -187,18 +189,18 @@ class SamStep {
 
   // Of all heads' writes; `more(row)` is what else a write weight there gets. `unused_` are the rows erased.
   template <class Fresh, class More>
-  void writes_backward(RowGradientBuffer<T>& d_memory, const InterfaceView<T>& ask, const StepTape<T>& tape,
+  void writes_backward(RowGradientBuffer<T>& d_memory, const InterfaceView<T>& request, const StepTape<T>& tape,
                        T* d_weights, const Fresh& fresh, const More& more) {
     for (int h = 0; h < s_.heads; ++h)
-      write_backward(d_memory, h, ask, tape.previous_rows + h * s_.k, tape.previous_weights + h * s_.k,
+      write_backward(d_memory, h, request, tape.previous_rows + h * s_.k, tape.previous_weights + h * s_.k,
                      d_weights + h * s_.k, fresh, more);
     for (const int32_t row : unused_) d_memory.clear_row(row);  // what an erased word held makes no difference
   }
 
-  void end_backward(const InterfaceView<T>& ask) {
+  void end_backward(const InterfaceView<T>& request) {
     for (int h = 0; h < s_.heads; ++h) {
-      std::memcpy(ask.query + h * s_.width, d_query_.get() + h * stride_, word_bytes());
-      std::memcpy(ask.write_word + h * s_.width, d_add_.get() + h * stride_, word_bytes());
+      std::memcpy(request.query + h * s_.width, d_query_.get() + h * stride_, word_bytes());
+      std::memcpy(request.write_word + h * s_.width, d_add_.get() + h * stride_, word_bytes());
     }
   }
 
@@ -215,26 +217,26 @@ class SamStep {
   size_t word_bytes() const { return sizeof(T) * s_.width; }
 
   // beta = 1 + softplus, alpha and gamma = sigmoid
-  void activate(const InterfaceView<T>& ask) const {
+  void activate(const InterfaceView<T>& request) const {
     for (int h = 0; h < s_.heads; ++h) {
-      const T x = ask.strength[h];
-      ask.strength[h] = 1 + std::max(x, T(0)) + std::log1p(std::exp(-std::abs(x)));
+      const T x = request.strength[h];
+      request.strength[h] = 1 + std::max(x, T(0)) + std::log1p(std::exp(-std::abs(x)));
     }
     for_each_vector<T>(2 * s_.heads, [&](int i, auto n) __attribute__((always_inline)) {
-      store_some<T>(ask.write_gate + i, sigmoid<T>(load_some(ask.write_gate + i, n)), n);
+      store_some<T>(request.write_gate + i, sigmoid<T>(load_some(request.write_gate + i, n)), n);
     });
   }
 
-  void load_words(const InterfaceView<T>& ask) {
+  void load_words(const InterfaceView<T>& request) {
     for (int h = 0; h < s_.heads; ++h) {
-      std::memcpy(query_.get() + h * stride_, ask.query + h * s_.width, word_bytes());
-      std::memcpy(add_.get() + h * stride_, ask.write_word + h * s_.width, word_bytes());
+      std::memcpy(query_.get() + h * stride_, request.query + h * s_.width, word_bytes());
+      std::memcpy(add_.get() + h * stride_, request.write_word + h * s_.width, word_bytes());
     }
   }
 
   // eq. lru_write_weights and sparse_write_suppl: every u_h is erased, then M += sum_h w^W_h a_h^T.
   template <class Fresh>
-  void write(Memory<T>& memory, Journal<T>* journal, const InterfaceView<T>& ask, const StepTape<T>& tape,
+  void write(Memory<T>& memory, Journal<T>* journal, const InterfaceView<T>& request, const StepTape<T>& tape,
              const Fresh& fresh) {
     const int32_t* previous_rows = tape.previous_rows;
     const T* previous_weights = tape.previous_weights;
@@ -246,18 +248,18 @@ class SamStep {
       memory.note_changed(row);
     };
     for (int h = 0; h < s_.heads; ++h) {
-      const T keep = ask.write_gate[h] * ask.interpolation[h];
+      const T keep = request.write_gate[h] * request.interpolation[h];
       for (int i = h * s_.k; i < (h + 1) * s_.k; ++i)
         if (previous_rows[i] >= 0) note(previous_rows[i], keep * previous_weights[i]);
-      note(unused_[h], fresh.weight(ask, h));
+      note(unused_[h], fresh.weight(request, h));
     }
     for (const int32_t row : unused_) std::memset(memory.word(row), 0, sizeof(T) * stride_);
     for (int h = 0; h < s_.heads; ++h) {
-      const T keep = ask.write_gate[h] * ask.interpolation[h];
+      const T keep = request.write_gate[h] * request.interpolation[h];
       for (int i = h * s_.k; i < (h + 1) * s_.k; ++i)
         if (previous_rows[i] >= 0)
           add_scaled(memory.word(previous_rows[i]), keep * previous_weights[i], add(h), stride_);
-      add_scaled(memory.word(unused_[h]), fresh.weight(ask, h), add(h), stride_);
+      add_scaled(memory.word(unused_[h]), fresh.weight(request, h), add(h), stride_);
     }
     for (int i = 0; i < touched_.size(); ++i) {
       memory.clear_padding(touched_.row(i));
@@ -267,14 +269,14 @@ class SamStep {
   }
 
   // eq. content_based_read over the K rows found
-  void weigh(const InterfaceView<T>& ask, const T* scores, T* weights) const {
+  void weigh(const InterfaceView<T>& request, const T* scores, T* weights) const {
     for (int h = 0; h < s_.heads; ++h) {
       const T* score = scores + h * s_.k;
       T* weight = weights + h * s_.k;
       const T top = *std::max_element(score, score + s_.k);
       T total = 0;
       for_each_vector<T>(s_.k, [&](int i, auto n) __attribute__((always_inline)) {
-        const Vec<T> e = exponential<T>((load_some(score + i, n) - splat(top)) * splat(ask.strength[h]));
+        const Vec<T> e = exponential<T>((load_some(score + i, n) - splat(top)) * splat(request.strength[h]));
         store_some<T>(weight + i, e, n);
       });
       for (int i = 0; i < s_.k; ++i) total += weight[i];
@@ -361,9 +363,9 @@ class SamStep {
 
   // Gradients of a_h and the gates of head h; `d_weights` (K) leaves as the gradient of the previous read weights.
   template <class Fresh, class More>
-  void write_backward(RowGradientBuffer<T>& d_memory, int h, const InterfaceView<T>& ask, const int32_t* rows,
+  void write_backward(RowGradientBuffer<T>& d_memory, int h, const InterfaceView<T>& request, const int32_t* rows,
                       const T* weights, T* d_weights, const Fresh& fresh, const More& more) {
-    const T alpha = ask.write_gate[h], gamma = ask.interpolation[h];
+    const T alpha = request.write_gate[h], gamma = request.interpolation[h];
     T* d_add = d_add_.get() + h * stride_;
     T d_alpha = 0, d_gamma = 0;
     // The gradient of a write weight is a_h · dM(row); a row whose gradient nobody touched has none.
@@ -383,11 +385,11 @@ class SamStep {
       d_gamma += alpha * weights[i] * d;
       d_weights[i] = alpha * gamma * d;
     }
-    const T d = fresh.backward(ask, h, through(unused_[h], fresh.weight(ask, h)));
+    const T d = fresh.backward(request, h, through(unused_[h], fresh.weight(request, h)));
     d_alpha += (1 - gamma) * d;
     d_gamma -= alpha * d;
-    ask.write_gate[h] = d_alpha * alpha * (1 - alpha);
-    ask.interpolation[h] = d_gamma * gamma * (1 - gamma);
+    request.write_gate[h] = d_alpha * alpha * (1 - alpha);
+    request.interpolation[h] = d_gamma * gamma * (1 - gamma);
   }
 
   const MemoryShape s_;
@@ -397,8 +399,8 @@ class SamStep {
   std::vector<int32_t> unused_, accessed_;
   Aligned<T> query_, add_, read_, d_query_, d_add_;
   std::vector<T> norms_, d_scores_;
-  SearchRoom<T> room_;
-  CandidateRoom candidates_;
+  SearchScratch<T> search_;
+  CandidateScratch candidates_;
 };
 
 }  // namespace sparsam::SPARSAM_ISA

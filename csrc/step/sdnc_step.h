@@ -17,11 +17,11 @@ namespace sparsam::SPARSAM_ISA {
 // What a row to write anew takes of alpha (1 - gamma) with usage: as much as it has room for.
 template <class T>
 struct FreeRows {
-  T weight(const InterfaceView<T>& ask, int h) const {
-    return ask.write_gate[h] * (1 - ask.interpolation[h]) * room[h];
+  T weight(const InterfaceView<T>& request, int h) const {
+    return request.write_gate[h] * (1 - request.interpolation[h]) * room[h];
   }
-  T backward(const InterfaceView<T>& ask, int h, T d) const {
-    d_room[h] = ask.write_gate[h] * (1 - ask.interpolation[h]) * d;
+  T backward(const InterfaceView<T>& request, int h, T d) const {
+    d_room[h] = request.write_gate[h] * (1 - request.interpolation[h]) * d;
     return room[h] * d;
   }
   const T* room;
@@ -47,19 +47,19 @@ class SdncStep : public SamStep<T> {
   }
 
   void forward(Timeline<T>& timeline, Journal<T>* journal, const StepTape<T>& tape, T* read) {
-    const InterfaceView<T> ask(tape.interface, this->layout_);
+    const InterfaceView<T> request(tape.interface, this->layout_);
     if (s_.free_usage)
-      begin_free(timeline, journal, ask, tape);
+      begin_free(timeline, journal, request, tape);
     else
-      this->begin(timeline, journal, ask, tape);
+      this->begin(timeline, journal, request, tape);
     average_writes();
     Links<T>& links = *timeline.links;
     update_(links, journal ? journal->links() : nullptr, touched_.size(), touched_.rows(), written_weights_.data());
     this->search(timeline, tape.content_rows, tape.scores);
-    this->weigh(ask, tape.scores, tape.content_weights);
+    this->weigh(request, tape.scores, tape.content_weights);
     for (int h = 0; h < s_.heads; ++h) {
-      softmax(ask.read_modes + 3 * h);
-      mix(links, h, ask.read_modes + 3 * h, tape);
+      softmax(request.read_modes + 3 * h);
+      mix(links, h, request.read_modes + 3 * h, tape);
     }
     this->gather(timeline.memory, tape.read_rows, tape.read_weights, read);
     if (s_.free_usage)
@@ -71,36 +71,36 @@ class SdncStep : public SamStep<T> {
 
   void backward(Timeline<T>& timeline, Journal<T>& journal, int64_t step, StateGradients<T>& d_state,
                 const StepTape<T>& tape, const T* d_read, T* d_weights) {
-    const InterfaceView<T> ask(tape.interface, this->layout_);
+    const InterfaceView<T> request(tape.interface, this->layout_);
     Links<T>& links = *timeline.links;
-    this->begin_backward(journal, step, ask, d_read);
+    this->begin_backward(journal, step, request, d_read);
     for (int h = 0; h < s_.heads; ++h) {
       const int at = h * s_.k;
       this->gather_backward(timeline.memory, d_state.memory, h, tape.read_rows + at, tape.read_weights + at,
                             d_weights + at, d_kept_.data() + 1);
-      mix_backward(links, h, ask.read_modes + 3 * h, tape, d_state.links.get());
+      mix_backward(links, h, request.read_modes + 3 * h, tape, d_state.links.get());
       const T d_strength =
-          this->content_backward(timeline.memory, d_state.memory, h, ask.strength[h], tape.content_rows + at,
+          this->content_backward(timeline.memory, d_state.memory, h, request.strength[h], tape.content_rows + at,
                                  tape.content_weights + at, tape.scores + at, d_content_.data());
-      ask.strength[h] = this->before_softplus(ask.strength[h], d_strength);
+      request.strength[h] = this->before_softplus(request.strength[h], d_strength);
     }
     journal.links()->undo(links, step);
     if (s_.free_usage) {
       journal.usage()->undo(*timeline.usage, step);
       std::copy_n(tape.unused, s_.heads, unused_.data());
-      written_backward(links, *journal.links(), step, d_state, ask, tape, d_weights,
+      written_backward(links, *journal.links(), step, d_state, request, tape, d_weights,
                        FreeRows<T>{tape.room, allocation_.d_room()});
-      allocation_.backward(*timeline.usage, ask.free_gates, tape.previous_rows, tape.previous_weights, unused_.data(),
+      allocation_.backward(*timeline.usage, request.free_gates, tape.previous_rows, tape.previous_weights, unused_.data(),
                            d_weights);
     } else {
       journal.ring().undo(timeline.ring, step);
       timeline.ring.first(s_.heads, unused_.data());
-      written_backward(links, *journal.links(), step, d_state, ask, tape, d_weights, WholeRows<T>{});
+      written_backward(links, *journal.links(), step, d_state, request, tape, d_weights, WholeRows<T>{});
     }
     for (int i = 0; i < s_.reads(); ++i) d_weights[i] += d_previous_[i];
     journal.words().undo(timeline.memory, step);
     journal.note_undone(step);
-    this->end_backward(ask);
+    this->end_backward(request);
   }
 
  private:
@@ -109,30 +109,30 @@ class SdncStep : public SamStep<T> {
   using SamStep<T>::unused_;
 
   // As `begin`, the rows found by usage.
-  void begin_free(Timeline<T>& timeline, Journal<T>* journal, const InterfaceView<T>& ask, const StepTape<T>& tape) {
-    this->activate(ask);
-    this->load_words(ask);
+  void begin_free(Timeline<T>& timeline, Journal<T>* journal, const InterfaceView<T>& request, const StepTape<T>& tape) {
+    this->activate(request);
+    this->load_words(request);
     if (journal) journal->begin_step(timeline.parts);
-    allocation_.allocate(*timeline.usage, journal ? journal->usage() : nullptr, ask.free_gates, tape.previous_rows,
+    allocation_.allocate(*timeline.usage, journal ? journal->usage() : nullptr, request.free_gates, tape.previous_rows,
                          tape.previous_weights, unused_.data(), tape.room);
     std::copy(unused_.begin(), unused_.end(), tape.unused);
-    this->write(timeline.memory, journal, ask, tape, FreeRows<T>{tape.room, nullptr});
+    this->write(timeline.memory, journal, request, tape, FreeRows<T>{tape.room, nullptr});
   }
 
   // Of the links where they are differentiated, and of the writes. `unused_` are the rows erased.
   template <class Fresh>
   void written_backward(const Links<T>& links, const LinkJournal<T>& journal, int64_t step, StateGradients<T>& d_state,
-                        const InterfaceView<T>& ask, const StepTape<T>& tape, T* d_weights, const Fresh& fresh) {
+                        const InterfaceView<T>& request, const StepTape<T>& tape, T* d_weights, const Fresh& fresh) {
     if (d_state.links) {
-      collect_writes(ask, tape, fresh);
+      collect_writes(request, tape, fresh);
       (*links_backward_)(links, journal, step, *d_state.links, touched_.size(), touched_.rows(),
                          written_weights_.data(), d_written_.data());
       for (int i = 0; i < touched_.size(); ++i) slots_.set(touched_.row(i), i);
-      this->writes_backward(d_state.memory, ask, tape, d_weights, fresh,
+      this->writes_backward(d_state.memory, request, tape, d_weights, fresh,
                             [&](int32_t row) { return d_written_[slots_.find(row)] / s_.heads; });
       for (int i = 0; i < touched_.size(); ++i) slots_.clear(touched_.row(i));
     } else {
-      this->writes_backward(d_state.memory, ask, tape, d_weights, fresh, [](int32_t) { return T(0); });
+      this->writes_backward(d_state.memory, request, tape, d_weights, fresh, [](int32_t) { return T(0); });
     }
   }
 
@@ -150,13 +150,13 @@ class SdncStep : public SamStep<T> {
 
   // The rows and weights that `write` wrote, again.
   template <class Fresh>
-  void collect_writes(const InterfaceView<T>& ask, const StepTape<T>& tape, const Fresh& fresh) {
+  void collect_writes(const InterfaceView<T>& request, const StepTape<T>& tape, const Fresh& fresh) {
     touched_.clear();
     for (int h = 0; h < s_.heads; ++h) {
-      const T keep = ask.write_gate[h] * ask.interpolation[h];
+      const T keep = request.write_gate[h] * request.interpolation[h];
       for (int i = h * s_.k; i < (h + 1) * s_.k; ++i)
         if (tape.previous_rows[i] >= 0) touched_.add(tape.previous_rows[i], keep * tape.previous_weights[i]);
-      touched_.add(unused_[h], fresh.weight(ask, h));
+      touched_.add(unused_[h], fresh.weight(request, h));
     }
     average_writes();
   }

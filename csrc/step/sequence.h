@@ -98,7 +98,7 @@ struct SequenceForward {
   std::function<void()> check;          // called now and then between steps; ends the sequence by throwing
 };
 
-// Gradients of the parameters and of x; a null pointer for what is not asked for.
+// Gradients of the parameters and of x; a null pointer for what is not wanted.
 template <class T>
 struct ParameterGradients {
   T *w_ih = nullptr, *w_hh = nullptr, *b_ih = nullptr, *b_hh = nullptr, *w_interface = nullptr, *b_interface = nullptr;

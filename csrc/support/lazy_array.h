@@ -65,8 +65,4 @@ class LazyArray {
   size_t size_ = 0;
 };
 
-// The name that the indexes know it by.
-template <class T>
-using ZeroPages = LazyArray<T>;
-
 }  // namespace sparsam

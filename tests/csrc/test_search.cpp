@@ -69,7 +69,7 @@ struct Case {
     }
     std::vector<int32_t> rows(heads * k), wanted(heads * k);
     std::vector<T> scores(heads * k), wanted_scores(heads * k);
-    exact_search(memory, Similarity::kCosine, queries.data(), norms.data(), heads, k, rows.data(), scores.data(), room);
+    exact_search(memory, Similarity::kCosine, queries.data(), norms.data(), heads, k, rows.data(), scores.data(), scratch);
     expected(queries.data(), norms.data(), wanted.data(), wanted_scores.data());
     CHECK(rows == wanted);
     CHECK(std::memcmp(scores.data(), wanted_scores.data(), sizeof(T) * scores.size()) == 0);
@@ -80,7 +80,7 @@ struct Case {
   int heads, k;
   double coarse;  // numbers are multiples of this, for ties; 0 for any
   Memory<T> memory;
-  SearchRoom<T> room;
+  SearchScratch<T> scratch;
 };
 
 template <class T>

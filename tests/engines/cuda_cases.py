@@ -103,9 +103,9 @@ def test_links_are_the_references(device):
     _, state, _ = run(kernels, x, device)
     _, expected, _ = run(reference, x, device)
     for columns, weights, dense in (
-        (state.links.before_columns, state.links.before_weights, expected.links.predecessors),
-        (state.links.after_columns, state.links.after_weights, expected.links.successors),
-        (state.links.now_columns, state.links.now_weights, expected.links.precedence),
+        (state.links.predecessor_columns, state.links.predecessor_weights, expected.links.predecessors),
+        (state.links.successor_columns, state.links.successor_weights, expected.links.successors),
+        (state.links.precedence_columns, state.links.precedence_weights, expected.links.precedence),
     ):
         columns, weights = (
             value[..., : dense.shape[1], :] if value.dim() == 3 else value for value in (columns, weights)

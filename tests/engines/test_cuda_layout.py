@@ -59,8 +59,8 @@ def test_packed_weights_give_the_cells_sums(size, inputs):
         torch.testing.assert_close(sums[:both], of_hidden[:both] + of_read[:both])
         torch.testing.assert_close(sums[new], of_read[new])
         torch.testing.assert_close(sums[3 * size.H :], of_hidden[new])
-    asked = backward.asking[:, : size.H] @ h + matrices.asking_bias
-    torch.testing.assert_close(asked, h @ matrices.asking[:, : size.F] + matrices.asking_bias)
+    asked = backward.interface_matrix[:, : size.H] @ h + matrices.interface_bias
+    torch.testing.assert_close(asked, h @ matrices.interface_matrix[:, : size.F] + matrices.interface_bias)
     torch.testing.assert_close(asked, weights.interface @ h + weights.interface_bias)
 
 

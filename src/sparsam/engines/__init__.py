@@ -58,10 +58,10 @@ def plan(model: Any) -> Plan:
     if model.memory is None or torch.compiler.is_compiling():
         return _planned(model, *_choice(model))
     like = model.like  # a changed setting is another memory, so these are all that the choice depends on
-    asked, known = (model.engine, like.dtype, like.device), CHOSEN.setdefault(model.memory, {})
-    if asked not in known:
-        known[asked] = _choice(model)
-    return _planned(model, *known[asked])
+    key, known = (model.engine, like.dtype, like.device), CHOSEN.setdefault(model.memory, {})
+    if key not in known:
+        known[key] = _choice(model)
+    return _planned(model, *known[key])
 
 
 def _choice(model: Any) -> tuple[str, str]:

@@ -152,7 +152,7 @@ class Capture:
             .requires_grad_(value.requires_grad and differentiated)
             for value in inputs
         ]
-        asked = [value for value in (*self.inputs, *parameters) if value.requires_grad] if differentiated else []
+        leaves = [value for value in (*self.inputs, *parameters) if value.requires_grad] if differentiated else []
 
         def run() -> tuple[Tensor, ...]:
             x, *rest = self.inputs
@@ -162,7 +162,7 @@ class Capture:
 
         def gradients(outputs: tuple[Tensor, ...], given: list[Tensor]) -> tuple[Tensor | None, ...]:
             return torch.autograd.grad(
-                [value for value in outputs if value.requires_grad], asked, given, allow_unused=True
+                [value for value in outputs if value.requires_grad], leaves, given, allow_unused=True
             )
 
         with torch.set_grad_enabled(differentiated):

@@ -20,7 +20,7 @@ def power_of_two(count: int, least: int = 1) -> int:
 
 
 def aligned(count: int) -> int:
-    """The smallest multiple of 4 that is at least `count`: rows of so many floats can be loaded 16 bytes at a time."""
+    """The smallest multiple of 4 that is at least `count`: such rows of floats can be loaded 16 bytes at a time."""
     return -(-count // 4) * 4
 
 

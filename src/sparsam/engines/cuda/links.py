@@ -19,12 +19,12 @@ from sparsam.state import blended, converted, taken
 class SparseLinks:
     """N, P and p of every batch element as lists; column -1 for no entry. A value like every state."""
 
-    before_columns: Tensor  # N (B, M, K_L) int32
-    before_weights: Tensor
-    after_columns: Tensor  # P (B, M, K_L)
-    after_weights: Tensor
-    now_columns: Tensor  # p (B, K_L)
-    now_weights: Tensor
+    predecessor_columns: Tensor  # N (B, M, K_L) int32
+    predecessor_weights: Tensor
+    successor_columns: Tensor  # P (B, M, K_L)
+    successor_weights: Tensor
+    precedence_columns: Tensor  # p (B, K_L)
+    precedence_weights: Tensor
     rows: int  # N words in all; rows from M on have no links
 
     engine = "cuda"
@@ -34,12 +34,25 @@ class SparseLinks:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        return self.before_columns.shape[0], self.rows, self.rows
+        return self.predecessor_columns.shape[0], self.rows, self.rows
 
     def _with(self, tensors: Iterable[Tensor]) -> SparseLinks:
-        before_columns, before_weights, after_columns, after_weights, now_columns, now_weights = tensors
+        (
+            predecessor_columns,
+            predecessor_weights,
+            successor_columns,
+            successor_weights,
+            precedence_columns,
+            precedence_weights,
+        ) = tensors
         return SparseLinks(
-            before_columns, before_weights, after_columns, after_weights, now_columns, now_weights, self.rows
+            predecessor_columns,
+            predecessor_weights,
+            successor_columns,
+            successor_weights,
+            precedence_columns,
+            precedence_weights,
+            self.rows,
         )
 
     def detach(self) -> SparseLinks:
@@ -52,7 +65,7 @@ class SparseLinks:
         return self._with(converted(value, *args, **kwargs) for value in self.tensors())
 
     def blend(self, mask: Tensor, other: SparseLinks) -> SparseLinks:
-        rows = max(self.before_columns.shape[1], other.before_columns.shape[1])
+        rows = max(self.predecessor_columns.shape[1], other.predecessor_columns.shape[1])
         pairs = zip(other.grown(rows).tensors(), self.grown(rows).tensors())
         return self._with(blended(mask, theirs, ours) for theirs, ours in pairs)
 
@@ -61,32 +74,32 @@ class SparseLinks:
 
     @classmethod
     def cat(cls, stores: Sequence[SparseLinks]) -> SparseLinks:
-        rows = max(store.before_columns.shape[1] for store in stores)
+        rows = max(store.predecessor_columns.shape[1] for store in stores)
         parts = zip(*(store.grown(rows).tensors() for store in stores))
         return stores[0]._with(torch.cat(part) for part in parts)
 
     def describe(self) -> str:
-        return f"cuda links, {self.before_columns.shape[2]} to a row"
+        return f"cuda links, {self.predecessor_columns.shape[2]} to a row"
 
     def dense(self, memory: Any = None) -> DenseLinks:
         """N, P and p as matrices."""
         links = self.grown(self.rows)
         pairs = (
-            (links.before_columns, links.before_weights),
-            (links.after_columns, links.after_weights),
-            (links.now_columns, links.now_weights),
+            (links.predecessor_columns, links.predecessor_weights),
+            (links.successor_columns, links.successor_weights),
+            (links.precedence_columns, links.precedence_weights),
         )
         predecessors, successors, precedence = (scattered(c, w, self.rows) for c, w in pairs)
-        return DenseLinks(predecessors, successors, precedence, self.before_columns.shape[2])
+        return DenseLinks(predecessors, successors, precedence, self.predecessor_columns.shape[2])
 
     def grown(self, rows: int) -> SparseLinks:
-        """The same links with at least so many rows there."""
-        more = max(rows - self.before_columns.shape[1], 0)
+        """The same links with at least `rows` rows."""
+        more = max(rows - self.predecessor_columns.shape[1], 0)
         if not more:
             return self
         values = (-1, 0.0, -1, 0.0)
         tensors = [F.pad(value, (0, 0, 0, more), value=blank) for value, blank in zip(self.tensors()[:4], values)]
-        return self._with([*tensors, self.now_columns, self.now_weights])
+        return self._with([*tensors, self.precedence_columns, self.precedence_weights])
 
     def working_copy(self, rows: int) -> SparseLinks:
         """What a call writes to."""

@@ -125,7 +125,7 @@ class CudaMemory:
         return f"cuda memory of {self.shape} {name} {self.words.device}, {there} rows there"
 
     def grown(self, rows: int, room: int) -> CudaMemory:
-        """The same memory with at least so many rows there, and so many places in its queue."""
+        """The same memory with at least `rows` rows and `room` places in its queue."""
         words, last_access, counters, queue_rows, queue_stamps = self.tensors()
         more, places = max(rows - words.shape[1], 0), max(room - queue_rows.shape[1], 0)
         return self._with(

@@ -54,7 +54,7 @@ def parts_of_search(batch: int, rows: int) -> int:
 
 
 def sketched(sizes: Any, rows: int) -> bool:
-    """Whether a split search over so many rows looks at codes first."""
+    """Whether a split search over `rows` rows looks at codes first."""
     index = sizes.index
     if indexes.is_exact(index) or sizes.similarity != "cosine":
         return False
@@ -167,10 +167,10 @@ def backward(
         for t in reversed(range(gradients.steps)):
             run_step(t, t + 1)
         return
-    asked, direct = torch.empty_like(d_hidden), torch.zeros_like(d_hidden)
-    own = (d_joint, d_hidden, d_cell, d_read, d_weights, carry, asked, carry_weights, d_words)
+    vectors, direct = torch.empty_like(d_hidden), torch.zeros_like(d_hidden)
+    own = (d_joint, d_hidden, d_cell, d_read, d_weights, carry, vectors, carry_weights, d_words)
     run_step = backward_launch(sizes, size, gradients, matrices, own, ends, WARPS, outside=True)
-    given = (d_joint, d_hidden, d_cell, asked, direct, carry, carry_cell)
+    given = (d_joint, d_hidden, d_cell, vectors, direct, carry, carry_cell)
     run_cells = cells_backward_launch(size, gradients, given, ends)
     recurrent, sums = matrices.recurrent.to(torch.float32)[:, : size.J], gradients.gates.unbind(0)
     for t in reversed(range(gradients.steps)):

@@ -27,8 +27,8 @@ class Tape(Pieces):
     content_rows: Tensor  # with links: what the content read found, likewise
     content_weights: Tensor
     content_words: Tensor
-    to_before: Tensor  # (T, B, RP, KP, KP): N(j, i) of the rows i read now and j read before
-    to_after: Tensor  # P(j, i)
+    to_predecessors: Tensor  # (T, B, RP, KP, KP): N(j, i) of the rows i read now and j read before
+    to_successors: Tensor  # P(j, i)
 
     def __init__(self, size: Layout, steps: int, batch: int, like: Tensor, arena: Tensor | None = None) -> None:
         self.size, self.steps, self.batch = size, steps, batch
@@ -68,7 +68,7 @@ def _places(size: Layout, steps: int, batch: int) -> tuple[Places, int]:
             "content_rows": (read if content else none, True),
             "content_weights": (read if content else none, False),
             "content_words": ((*read, size.WP) if content else none, False),
-            "to_before": ((*read, k) if content else none, False),
-            "to_after": ((*read, k) if content else none, False),
+            "to_predecessors": ((*read, k) if content else none, False),
+            "to_successors": ((*read, k) if content else none, False),
         }
     )

@@ -31,15 +31,15 @@ class Packed(NamedTuple):
 
     recurrent: Tensor  # (J, 4 H)
     recurrent_bias: Tensor  # (4 H)
-    asking: Tensor  # (H, FS), rows padded to 16 bytes
-    asking_bias: Tensor  # (F)
+    interface_matrix: Tensor  # (H, FS), rows padded to 16 bytes
+    interface_bias: Tensor  # (F)
 
 
 class PackedBackward(NamedTuple):
     """What the backward kernel streams."""
 
     recurrent: Tensor  # (4 H, JS), rows padded to 16 bytes
-    asking: Tensor  # (F, HS)
+    interface_matrix: Tensor  # (F, HS)
 
 
 def aligned_tensor(value: Tensor) -> Tensor:
@@ -73,23 +73,23 @@ def packed(weights: Weights, size: Layout) -> Packed:
         bias = torch.zeros_like(recurrent[0])
         bias[: 2 * units] = weights.hidden_bias[: 2 * units]
         bias[3 * units :] = weights.hidden_bias[2 * units :]
-    asking = weights.interface.mT
+    interface_matrix = weights.interface.mT
     return Packed(
         recurrent,
         aligned_tensor(bias),
-        F.pad(asking, (0, size.FS - size.F)) if size.FS > size.F else asking.contiguous(),
+        F.pad(interface_matrix, (0, size.FS - size.F)) if size.FS > size.F else interface_matrix.contiguous(),
         aligned_tensor(weights.interface_bias),
     )
 
 
 def packed_backward(weights: Weights, size: Layout) -> PackedBackward:
     """The matrices of a backward pass."""
-    w_read, asking = _of_read(weights, size), weights.interface
+    w_read, interface_matrix = _of_read(weights, size), weights.interface
     lstm = size.CELL == "lstm"
     recurrent = torch.cat([weights.hidden, w_read], dim=1) if lstm else _gru_matrix(weights, w_read, size)
     return PackedBackward(
         F.pad(recurrent, (0, size.JS - size.J)) if size.JS > size.J else recurrent,
-        F.pad(asking, (0, size.HS - size.H)) if size.HS > size.H else aligned_tensor(asking),
+        F.pad(interface_matrix, (0, size.HS - size.H)) if size.HS > size.H else aligned_tensor(interface_matrix),
     )
 
 
@@ -114,7 +114,7 @@ def weight_gradients(
     steps, batch, inputs = x.shape
     units, kind = size.H, x.dtype
     flat = d_gates.view(steps * batch, -1).to(kind)
-    asked = d_interface.view(steps * batch, -1).to(kind)
+    d_vectors = d_interface.view(steps * batch, -1).to(kind)
     told = flat[:, : weights.input.shape[0]]  # the sums in which x has a part
     before = joint[:-1].reshape(steps * batch, -1).to(kind)
     d_recurrent = flat.mT @ before
@@ -128,4 +128,4 @@ def weight_gradients(
     hidden = joint[1:, :, :units].reshape(steps * batch, units).to(kind)
     d_x = (told @ weights.input[:, :inputs]).view(steps, batch, inputs)
     bias = d_bias[: told.shape[1]]
-    return d_x, Weights(d_input, d_hidden, bias, d_hidden_bias, asked.mT @ hidden, asked.sum(0))
+    return d_x, Weights(d_input, d_hidden, bias, d_hidden_bias, d_vectors.mT @ hidden, d_vectors.sum(0))

@@ -28,11 +28,11 @@ def backward(
     content_rows,
     content_weights,
     content_words,
-    to_before,
-    to_after,
+    to_predecessors,
+    to_successors,
     # parameters
     recurrent,  # (4 H, JS)
-    asking,  # (F, HS)
+    interface_matrix,  # (F, HS)
     # gradients: of [h, r] at every step, of the final state, of what a step hands back, and of the memory
     d_joint,
     d_hidden,  # (B, H)
@@ -95,8 +95,8 @@ def backward(
         if FUSED:
             for part in tl.static_range(4):
                 tl.store(gates + tb * (4 * H) + part * H + unit, tl.zeros([HP], tl.float32), mask=is_unit)
-        asked = tl.arange(0, FP)
-        tl.store(interface + tb * F + asked, tl.zeros([FP], tl.float32), mask=asked < F)
+        field = tl.arange(0, FP)
+        tl.store(interface + tb * F + field, tl.zeros([FP], tl.float32), mask=field < F)
         t += 1
 
     dh = tl.zeros([HP], tl.float32)
@@ -117,15 +117,15 @@ def backward(
                 dc = tl.load(carry_cell + unit, mask=is_unit, other=0.0)
         while t >= begin:
             tb = t * B + b
-            ask = interface + tb * F
+            request = interface + tb * F
             dr += tl.load(d_joint + tb * J + H + head_word, mask=is_word, other=0.0)
 
             # 5: r_h = sum_k w(k) M(row_k)
             words = tl.load(read_words + tb * RK * WP + head_k_word)
             weight = tl.load(weights + (tb + B) * RK + head_k)
             dw += tl.sum(dr[:, None, :] * words, 2)
-            query = tl.load(ask + head_word, mask=is_word, other=0.0)
-            beta = tl.load(ask + 2 * WORDS + head, mask=is_head, other=1.0)
+            query = tl.load(request + head_word, mask=is_word, other=0.0)
+            beta = tl.load(request + 2 * WORDS + head, mask=is_head, other=1.0)
             score = tl.load(scores + tb * RK + head_k)
             to_words = weight[:, :, None] * dr[:, None, :]
             previous = tl.load(weights + tb * RK + head_k)
@@ -135,11 +135,11 @@ def backward(
                 read_row = tl.load(rows + (tb + B) * RK + head_k)
                 found = read_row >= 0
                 dw = tl.where(found, dw, 0.0)
-                modes = ask + 2 * WORDS + 3 * R
+                modes = request + 2 * WORDS + 3 * R
                 pi_b, pi_c, pi_f = read_modes(modes, R, RP)
                 k_k = head[:, None, None] * (KP * KP) + k[None, :, None] * KP + k[None, None, :]
-                back = tl.load(to_before + tb * RK * KP + k_k)  # (RP, read now, read before)
-                forth = tl.load(to_after + tb * RK * KP + k_k)
+                back = tl.load(to_predecessors + tb * RK * KP + k_k)  # (RP, read now, read before)
+                forth = tl.load(to_successors + tb * RK * KP + k_k)
                 content_row = tl.load(content_rows + tb * RK + head_k)
                 content = tl.load(content_weights + tb * RK + head_k)
                 same = (read_row[:, :, None] == content_row[:, None, :]) & found[:, :, None]
@@ -176,9 +176,9 @@ def backward(
             fresh_row = tl.load(unused + tb * RP + head, mask=is_head, other=0)
             fresh_place = d_words + fresh_row[:, None] * W + column[None, :]
             fresh_gradient = tl.load(fresh_place, mask=is_word, other=0.0)
-            alpha = tl.load(ask + 2 * WORDS + R + head, mask=is_head, other=0.0)
-            gamma = tl.load(ask + 2 * WORDS + 2 * R + head, mask=is_head, other=0.0)
-            word = tl.load(ask + WORDS + head_word, mask=is_word, other=0.0)
+            alpha = tl.load(request + 2 * WORDS + R + head, mask=is_head, other=0.0)
+            gamma = tl.load(request + 2 * WORDS + 2 * R + head, mask=is_head, other=0.0)
+            word = tl.load(request + WORDS + head_word, mask=is_word, other=0.0)
             previous = tl.where(prior, previous, 0.0)
             d_prior = tl.sum(prior_gradient * word[:, None, :], 2)
             d_fresh = tl.sum(fresh_gradient * word, 1)
@@ -191,18 +191,18 @@ def backward(
             d_word += (alpha * (1 - gamma))[:, None] * fresh_gradient
             tl.debug_barrier()
             tl.store(fresh_place, tl.zeros([RP, WP], tl.float32), mask=is_word)
-            tl.store(ask + head_word, d_query, mask=is_word)
-            tl.store(ask + WORDS + head_word, d_word, mask=is_word)
-            tl.store(ask + 2 * WORDS + head, d_beta, mask=is_head)
-            tl.store(ask + 2 * WORDS + R + head, d_alpha, mask=is_head)
-            tl.store(ask + 2 * WORDS + 2 * R + head, d_gamma, mask=is_head)
+            tl.store(request + head_word, d_query, mask=is_word)
+            tl.store(request + WORDS + head_word, d_word, mask=is_word)
+            tl.store(request + 2 * WORDS + head, d_beta, mask=is_head)
+            tl.store(request + 2 * WORDS + R + head, d_alpha, mask=is_head)
+            tl.store(request + 2 * WORDS + 2 * R + head, d_gamma, mask=is_head)
             tl.debug_barrier()
             dw = d_previous
 
             # 1: interface and controller
             if FUSED:
                 dh += tl.load(d_joint + tb * J + unit, mask=is_unit, other=0.0)
-                dh += vector_times_matrix(ask, asking, HS, F, H, HP, PRODUCT)
+                dh += vector_times_matrix(request, interface_matrix, HS, F, H, HP, PRODUCT)
                 at = gates + tb * (4 * H)
                 direct, dc = cell_backward(
                     dh, dc, at, cells + tb * H, cells + (tb + B) * H, joint + tb * J, unit, H, CELL
@@ -216,7 +216,11 @@ def backward(
                 dr = tl.load(carry + H + head_word, mask=is_word, other=0.0)
             else:
                 if CELL == "outside":
-                    tl.store(carry_cell + unit, vector_times_matrix(ask, asking, HS, F, H, HP, PRODUCT), mask=is_unit)
+                    tl.store(
+                        carry_cell + unit,
+                        vector_times_matrix(request, interface_matrix, HS, F, H, HP, PRODUCT),
+                        mask=is_unit,
+                    )
                 dr = tl.zeros([RP, WP], tl.float32)
             t -= 1
         tl.debug_barrier()

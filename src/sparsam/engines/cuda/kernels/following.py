@@ -14,9 +14,9 @@ from sparsam.engines.cuda.kernels.ordering import NOTHING, key_number, key_row, 
 def _linked(columns, weights, row, KL: tl.constexpr, KLP: tl.constexpr):
     """Columns and weights (RP, KP, KLP) of the links of rows (RP, KP), -1 for none."""
     entry = tl.arange(0, KLP)[None, None, :]
-    asked = (row >= 0)[:, :, None] & (entry < KL)
+    there = (row >= 0)[:, :, None] & (entry < KL)
     place = row[:, :, None] * KL + entry
-    return tl.load(columns + place, mask=asked, other=-1), tl.load(weights + place, mask=asked, other=0.0)
+    return tl.load(columns + place, mask=there, other=-1), tl.load(weights + place, mask=there, other=0.0)
 
 
 @triton.jit
@@ -40,14 +40,14 @@ def mixed_read(
     content_weight,
     previous_row,
     previous_weight,
-    before_columns,
-    before_weights,
-    after_columns,
-    after_weights,
+    predecessor_columns,
+    predecessor_weights,
+    successor_columns,
+    successor_weights,
     scratch_rows,  # (RP, CP)
     scratch_weights,
-    to_before,  # (RP, KP, KP) tape: N(j, i) of the rows i read now and j read before; to_after: P(j, i)
-    to_after,
+    to_predecessors,  # (RP, KP, KP) tape: N(j, i) of the rows i read now and j read before; to_successors: P(j, i)
+    to_successors,
     R: tl.constexpr,
     K: tl.constexpr,
     KL: tl.constexpr,
@@ -59,8 +59,8 @@ def mixed_read(
     KP: tl.constexpr = content_row.shape[1]
     CHUNK: tl.constexpr = 16
     pi_b, pi_c, pi_f = read_modes(logits, R, RP)
-    b_column, b_weight = _linked(before_columns, before_weights, previous_row, KL, KLP)
-    f_column, f_weight = _linked(after_columns, after_weights, previous_row, KL, KLP)
+    b_column, b_weight = _linked(predecessor_columns, predecessor_weights, previous_row, KL, KLP)
+    f_column, f_weight = _linked(successor_columns, successor_weights, previous_row, KL, KLP)
 
     head = tl.arange(0, RP)
     k = tl.arange(0, KP)
@@ -100,7 +100,7 @@ def mixed_read(
     at = head[:, None, None] * (KP * KP) + k[None, :, None] * KP + k[None, None, :]
     wanted = found[:, :, None, None]
     same = (b_column[:, None, :, :] == read_row[:, :, None, None]) & wanted
-    tl.store(to_before + at, tl.sum(tl.where(same, b_weight[:, None, :, :], 0.0), 3))
+    tl.store(to_predecessors + at, tl.sum(tl.where(same, b_weight[:, None, :, :], 0.0), 3))
     same = (f_column[:, None, :, :] == read_row[:, :, None, None]) & wanted
-    tl.store(to_after + at, tl.sum(tl.where(same, f_weight[:, None, :, :], 0.0), 3))
+    tl.store(to_successors + at, tl.sum(tl.where(same, f_weight[:, None, :, :], 0.0), 3))
     return read_row, weight

@@ -3,7 +3,7 @@
 What the backward pass needs goes to the tape: gates, cells, [h, r], interface, rows and weights, the words that were
 read. These are a constant number of bytes per step, and the memory itself need not be taken back.
 
-CELL "none" leaves the controller out: `interface` then holds what is asked of the memory, before its activation. With
+CELL "none" leaves the controller out: `interface` then holds what is field of the memory, before its activation. With
 CELL "outside" somebody else has run it (`kernels.controllers`), and a step begins with the interface. The
 search can be done elsewhere (SPLITS), between two launches of one turn each (SHIFTED): `sparsam.engines.cuda.steps`.
 """
@@ -38,13 +38,13 @@ def forward(
     content_rows,
     content_weights,
     content_words,
-    to_before,
-    to_after,
+    to_predecessors,
+    to_successors,
     # parameters
     recurrent,  # (J, 4 H)
     recurrent_bias,  # (4 H)
-    asking,  # (H, FS)
-    asking_bias,  # (F)
+    interface_matrix,  # (H, FS)
+    interface_bias,  # (F)
     # state, written in place
     words,
     codes,  # (B, M, WP) where CODED
@@ -52,12 +52,12 @@ def forward(
     counters,  # (B, 8): clock, rows that may not be blank, frontier, head and tail of the queue
     queue_rows,
     queue_stamps,
-    before_columns,
-    before_weights,
-    after_columns,
-    after_weights,
-    now_columns,
-    now_weights,
+    predecessor_columns,
+    predecessor_weights,
+    successor_columns,
+    successor_weights,
+    precedence_columns,
+    precedence_weights,
     # scratch
     scratch_rows,
     scratch_weights,
@@ -125,12 +125,12 @@ def forward(
     queue_rows += b * queue_size
     queue_stamps += b * queue_size
     if KL > 0:
-        before_columns += b * M * KL
-        before_weights += b * M * KL
-        after_columns += b * M * KL
-        after_weights += b * M * KL
-        now_columns += b * KL
-        now_weights += b * KL
+        predecessor_columns += b * M * KL
+        predecessor_weights += b * M * KL
+        successor_columns += b * M * KL
+        successor_weights += b * M * KL
+        precedence_columns += b * KL
+        precedence_weights += b * KL
         scratch_rows += b * RP * CP
         scratch_weights += b * RP * CP
 
@@ -139,7 +139,7 @@ def forward(
     k = tl.arange(0, KP)
     column = tl.arange(0, WP)
     every_sum = tl.arange(0, SP)
-    asked = tl.arange(0, FP)
+    field = tl.arange(0, FP)
     head_k = head[:, None] * KP + k[None, :]
     head_word = head[:, None] * W + column[None, :]
     is_word = (head < R)[:, None] & (column < W)[None, :]
@@ -166,16 +166,16 @@ def forward(
         if (t > turns_before) & (t <= length):
             tb = (t - 1) * B + b
             after = tb + B
-            ask = interface + tb * F
+            request = interface + tb * F
             # 5: read
             if SPLITS > 0:
                 key = merged(partial + b * (SPLITS * RK), SPLITS, K, RP, KP)
             else:
-                query = tl.load(ask + head_word, mask=is_word, other=0.0)
+                query = tl.load(request + head_word, mask=is_word, other=0.0)
                 key = most_similar(query, words, 0, tl.minimum(used + K, M), W, K, KP, WP, SEARCH, SIMILARITY)
             row = tl.where(real, tl.minimum(key_row(key), M - 1), -1)
             score = tl.where(real, key_number(key), 0.0)
-            beta = tl.load(ask + 2 * WORDS + head, mask=head < R, other=1.0)
+            beta = tl.load(request + 2 * WORDS + head, mask=head < R, other=1.0)
             logit = tl.where(real, beta[:, None] * score, -1e30)
             power = tl.where(real, tl.exp(logit - tl.max(logit, 1)[:, None]), 0.0)
             weight = power / tl.maximum(tl.sum(power, 1), 1e-30)[:, None]
@@ -186,19 +186,19 @@ def forward(
                 tl.store(content_weights + tb * RK + head_k, weight)
                 tl.store(content_words + tb * RK * WP + head_k_word, chosen)
                 row, weight = mixed_read(
-                    ask + 2 * WORDS + 3 * R,
+                    request + 2 * WORDS + 3 * R,
                     row,
                     weight,
                     tl.load(rows + tb * RK + head_k),
                     tl.load(weights + tb * RK + head_k),
-                    before_columns,
-                    before_weights,
-                    after_columns,
-                    after_weights,
+                    predecessor_columns,
+                    predecessor_weights,
+                    successor_columns,
+                    successor_weights,
                     scratch_rows,
                     scratch_weights,
-                    to_before + tb * RK * KP,
-                    to_after + tb * RK * KP,
+                    to_predecessors + tb * RK * KP,
+                    to_successors + tb * RK * KP,
                     R,
                     K,
                     KL,
@@ -214,7 +214,7 @@ def forward(
 
             # 6: the ring
             row, _, _, weight = write_entries(
-                rows + tb * RK, weights + tb * RK, unused + tb * RP, ask + 2 * WORDS + R, ACCESSES, R, RP, KP
+                rows + tb * RK, weights + tb * RK, unused + tb * RP, request + 2 * WORDS + R, ACCESSES, R, RP, KP
             )
             index = tl.arange(0, ACCESSES) - (RK + RP)
             is_read = (index >= 0) & (index < RK)
@@ -227,7 +227,7 @@ def forward(
         if t < length:
             tb = t * B + b
             after = tb + B
-            ask = interface + tb * F
+            request = interface + tb * F
             frontier, first_entry = least_recent(
                 queue_rows, queue_stamps, last_access, unused + tb * RP, frontier, first_entry, last_entry, M, R, 64
             )
@@ -245,23 +245,23 @@ def forward(
                 cell_forward(at, cells + tb * H, cells + after * H, joint + tb * J, next_hidden, unit, H, CELL)
                 tl.debug_barrier()
             if CELL != "none":
-                value = vector_times_matrix(joint + after * J, asking, FS, H, F, FP, PRODUCT)
-                value += tl.load(asking_bias + asked, mask=asked < F, other=0.0)
+                value = vector_times_matrix(joint + after * J, interface_matrix, FS, H, F, FP, PRODUCT)
+                value += tl.load(interface_bias + field, mask=field < F, other=0.0)
             else:
-                value = tl.load(ask + asked, mask=asked < F, other=0.0)
+                value = tl.load(request + field, mask=field < F, other=0.0)
             # beta = 1 + softplus, alpha and gamma = sigmoid; queries, write words and read modes stay as they are
-            gate = asked - 2 * WORDS
+            gate = field - 2 * WORDS
             activated = tl.where(gate < R, 1 + softplus(value), tl.sigmoid(value))
-            tl.store(ask + asked, tl.where((gate >= 0) & (gate < 3 * R), activated, value), mask=asked < F)
+            tl.store(request + field, tl.where((gate >= 0) & (gate < 3 * R), activated, value), mask=field < F)
             tl.debug_barrier()
 
             # 2 to 4: erase u, then write
             row, its_head, fresh, weight = write_entries(
-                rows + tb * RK, weights + tb * RK, unused + tb * RP, ask + 2 * WORDS + R, SIZE, R, RP, KP
+                rows + tb * RK, weights + tb * RK, unused + tb * RP, request + 2 * WORDS + R, SIZE, R, RP, KP
             )
             there = row >= 0
             in_word = there[:, None] & (column < W)[None, :]
-            word = tl.load(ask + WORDS + its_head[:, None] * W + column[None, :], mask=in_word, other=0.0)
+            word = tl.load(request + WORDS + its_head[:, None] * W + column[None, :], mask=in_word, other=0.0)
             added = summed_over_same(row, tl.where(there, weight, 0.0)[:, None] * word)
             same = (row[:, None] == row[None, :]) & there[:, None]
             erased = tl.sum((same & fresh[None, :]).to(tl.int32), 1) > 0
@@ -278,12 +278,12 @@ def forward(
                     row,
                     averaged,
                     first,
-                    before_columns,
-                    before_weights,
-                    after_columns,
-                    after_weights,
-                    now_columns,
-                    now_weights,
+                    predecessor_columns,
+                    predecessor_weights,
+                    successor_columns,
+                    successor_weights,
+                    precedence_columns,
+                    precedence_weights,
                     KL,
                     KLP,
                 )

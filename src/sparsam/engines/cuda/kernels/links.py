@@ -46,12 +46,12 @@ def update_links(
     row,  # (X) rows written, -1 for none
     weight,  # (X) their write weights, summed over the heads and divided by R, the same for entries of the same row
     first,  # (X) bool: the first entry of its row
-    before_columns,  # N: columns and weights (N, KL), after_*: P, now_*: p (KL), all of this element
-    before_weights,
-    after_columns,
-    after_weights,
-    now_columns,
-    now_weights,
+    predecessor_columns,  # N: columns and weights (N, KL), successor_*: P, precedence_*: p (KL), all of this element
+    predecessor_weights,
+    successor_columns,
+    successor_weights,
+    precedence_columns,
+    precedence_weights,
     KL: tl.constexpr,
     KLP: tl.constexpr,
 ):
@@ -59,15 +59,15 @@ def update_links(
     entry = tl.arange(0, KLP)
     written = first & (row >= 0) & (weight > NO_LINK)
     decay = tl.maximum(1 - weight, 0.0)
-    p_column = tl.load(now_columns + entry, mask=entry < KL, other=-1)
-    p_weight = tl.load(now_weights + entry, mask=entry < KL, other=0.0)
+    p_column = tl.load(precedence_columns + entry, mask=entry < KL, other=-1)
+    p_weight = tl.load(precedence_weights + entry, mask=entry < KL, other=0.0)
     p_there = p_column >= 0
 
     # N(i,.) as it was, of the rows written
     place = row[:, None] * KL + entry[None, :]
-    asked = written[:, None] & (entry < KL)[None, :]
-    old_column = tl.load(before_columns + place, mask=asked, other=-1)
-    old_weight = tl.load(before_weights + place, mask=asked, other=0.0)
+    there = written[:, None] & (entry < KL)[None, :]
+    old_column = tl.load(predecessor_columns + place, mask=there, other=-1)
+    old_weight = tl.load(predecessor_weights + place, mask=there, other=0.0)
     old_there = old_column >= 0
     in_p = (old_column[:, :, None] == p_column[None, None, :]) & old_there[:, :, None]
 
@@ -75,17 +75,17 @@ def update_links(
     fades = old_there & (tl.sum(in_p.to(tl.int32), 2) == 0)
     place = old_column[:, :, None] * KL + entry[None, None, :]
     asked_j = fades[:, :, None] & (entry < KL)[None, None, :]
-    column = tl.load(after_columns + place, mask=asked_j, other=-1)
+    column = tl.load(successor_columns + place, mask=asked_j, other=-1)
     linked = asked_j & (column == row[:, None, None])
-    faded = decay[:, None, None] * tl.load(after_weights + place, mask=linked, other=0.0)
+    faded = decay[:, None, None] * tl.load(successor_weights + place, mask=linked, other=0.0)
     gone = faded <= NO_LINK
-    tl.store(after_weights + place, tl.where(gone, 0.0, faded), mask=linked)
-    tl.store(after_columns + place, tl.full(place.shape, -1, tl.int32), mask=linked & gone)
+    tl.store(successor_weights + place, tl.where(gone, 0.0, faded), mask=linked)
+    tl.store(successor_columns + place, tl.full(place.shape, -1, tl.int32), mask=linked & gone)
 
     # P(j,i) <- (1 - w(i)) P(j,i) + w(i) p(j) for written i and j in p
     asked_p = p_there[:, None] & (entry < KL)[None, :]
-    j_column = tl.load(after_columns + p_column[:, None] * KL + entry[None, :], mask=asked_p, other=-1)
-    j_weight = tl.load(after_weights + p_column[:, None] * KL + entry[None, :], mask=asked_p, other=0.0)
+    j_column = tl.load(successor_columns + p_column[:, None] * KL + entry[None, :], mask=asked_p, other=-1)
+    j_weight = tl.load(successor_weights + p_column[:, None] * KL + entry[None, :], mask=asked_p, other=0.0)
     touched = written[None, :] & (row[None, :] != p_column[:, None]) & p_there[:, None]
     same = (j_column[:, None, :] == row[None, :, None]) & touched[:, :, None]
     old = tl.sum(tl.where(same, j_weight[:, None, :], 0.0), 2)
@@ -113,6 +113,6 @@ def update_links(
 
     tl.debug_barrier()  # other threads store what was loaded here
     one = tl.zeros([1], tl.int32)
-    _keep(after_columns, after_weights, p_column, j_new, j_kept, j_ranks, KL, KLP, p_there)
-    _keep(before_columns, before_weights, row, kept, new, ranks, KL, KLP, written)
-    _keep(now_columns, now_weights, one, p_new, p_kept, p_ranks, KL, KLP, one == 0)
+    _keep(successor_columns, successor_weights, p_column, j_new, j_kept, j_ranks, KL, KLP, p_there)
+    _keep(predecessor_columns, predecessor_weights, row, kept, new, ranks, KL, KLP, written)
+    _keep(precedence_columns, precedence_weights, one, p_new, p_kept, p_ranks, KL, KLP, one == 0)

@@ -171,8 +171,8 @@ def search(
         head = tl.arange(0, RP)
         column = tl.arange(0, WP)
         is_column = (column < W)[None, :]
-        asked = interface + (t * B + b) * F
-        query = tl.load(asked + head[:, None] * W + column[None, :], mask=(head < R)[:, None] & is_column, other=0.0)
+        request = interface + (t * B + b) * F
+        query = tl.load(request + head[:, None] * W + column[None, :], mask=(head < R)[:, None] & is_column, other=0.0)
         query_norm = tl.sqrt(tl.sum(query * query, 1))[:, None]
         words += b * M * W
         maxima += (b * SPLITS + split) * RP * G
@@ -182,7 +182,7 @@ def search(
         end = tl.minimum(begin + part, count)
         blocks = tl.cdiv(tl.maximum(end - begin, 0), BLOCK)
         any_head = tl.arange(0, QP)
-        place = asked + any_head[:, None] * W + column[None, :]
+        place = request + any_head[:, None] * W + column[None, :]
         every = tl.load(place, mask=(any_head < R)[:, None] & is_column, other=0.0)
         norms = tl.sqrt(tl.sum(every * every, 1))
         if CODED:
