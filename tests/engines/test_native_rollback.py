@@ -322,6 +322,7 @@ def test_ctrl_c_ends_a_long_call_and_leaves_states_right(when):
     """A real SIGINT to a process of its own, in the middle of a call that would take much longer."""
     code = f"""
 import os, signal, threading, time, torch, sparsam
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a process started in the background ignores it
 torch.set_num_threads(2)
 model = sparsam.SAM(4, 3, hidden_size=16, word_size=8, num_heads=2, k=3, memory_size=1_000_000, engine="native")
 x = torch.randn(8, 2, 4)

@@ -24,7 +24,7 @@ SCRIPT = Path(__file__).parent / "faults" / "scenarios.py"
         ("two_processes", 1),
         ("damaged", 8),
         ("dead_workers", 1),
-        ("rank_kills", 2),
+        ("rank_kills", 1),
         ("worker_kills", 1),
         ("torchrun", 1),
     ],
