@@ -61,7 +61,7 @@ struct Problem {
     const std::vector<double> d_joint(record->joint.size, 0.5);
     BackwardCall<double> back{x.data(), {}, d_joint.data(), nullptr, nullptr, nullptr, nullptr,
                               std::vector<RowGradients<double>>(kBatch), std::vector<LinkEntries<double>>(kBatch), true,
-                              threads, {}};
+                              true, threads, {}};
     auto gradients = run_backward(*record, std::move(back));
     out.insert(out.end(), gradients->x.get(), gradients->x.get() + gradients->x.size);
     return out;
