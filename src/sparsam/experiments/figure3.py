@@ -4,8 +4,7 @@ Full backpropagation through time at every level; equal wall time for every run,
 are the same for all models.
 
 `recall-in-turn` is associative recall in the paper's layout, where a key's value follows it in the next step, and the
-curriculum begins at 2 as the paper's does. It needs first weights that use the memory: without them SAM is at level 4
-after 225 s, with them at 256.
+curriculum begins at 2 as the paper's does. It needs Adam and first weights that use the memory (docs/results.md).
 """
 
 from __future__ import annotations
