@@ -9,33 +9,19 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-
-import torch
 
 from benchmarks.correct import require_equal
 from benchmarks.report import Line, Report
 from benchmarks.sdnc import AGAINST_DNC, SHORT, seconds_of_both
 from benchmarks.setting import BATCH, STEPS, lstm_step, model_of, training_step
-from benchmarks.timing import take_turns
+from benchmarks.timing import take_turns, threads
 
 MILLION = 1_000_000
 BATCHES = (32, 128)
 LENGTHS = {1_000: 1.9, 3_000: 3.0}  # steps and the bound of SAM over nn.LSTM there
 MANY = 16  # threads of the line that says how SAM spreads over cores
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Torch, and with it the native core, on `count` threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def cores() -> int:

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 import torch
 
 import sparsam
+from benchmarks.timing import threads
 
 MANY = 3 * 16_384 + 1_000  # words, enough for three threads
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def outcome(model: sparsam.SAM, x: torch.Tensor, memory: torch.Tensor | None, count: int) -> tuple[torch.Tensor, ...]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 import io
 import pickle
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import torch
 
 import sparsam
+from benchmarks.timing import threads
 from sparsam.engines.native.core import native
 
 pytestmark = pytest.mark.skipif(native is None, reason="the native engine is not built here")
@@ -47,16 +46,6 @@ def words() -> torch.Tensor:
     filled = torch.randn(ROWS, 6, generator=torch.Generator().manual_seed(3))
     filled[300:] = 0
     return filled
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def results(model: Any) -> list[torch.Tensor]:
