@@ -14,6 +14,7 @@ RECIPES: dict[str, str] = {
     "figure2": "sparsam.experiments.figure2:figure2",
     "figure3": "sparsam.experiments.figure3:figure3",
     "extrapolation": "sparsam.experiments.extrapolation:extrapolation",
+    "copy-lengths": "sparsam.experiments.copy_lengths:copy_lengths",
     "babi": "sparsam.experiments.babi:babi",
     "omniglot": "sparsam.experiments.omniglot:omniglot",
     "omniglot-pixels": "sparsam.experiments.omniglot_pixels:omniglot_pixels",
