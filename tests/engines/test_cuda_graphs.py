@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 import sparsam
-from sparsam.engines.cuda import graphs
+from sparsam.engines.cuda import dense, graphs
+from sparsam.engines.engine import Cell
 
 
 def test_products_have_torchs_gradients():
@@ -51,6 +53,25 @@ def test_the_sequence_that_is_captured_is_the_references(name):
             torch.testing.assert_close(value, getattr(after, name))
 
 
+@pytest.mark.parametrize("controller", ["lstm", "gru"])
+@pytest.mark.parametrize("name", ["ntm", "dam", "dnc"])
+def test_the_step_that_is_captured_is_the_references(name, controller):
+    torch.manual_seed(0)
+    sizes = dict(input_size=3, output_size=2, hidden_size=6, memory_size=9, word_size=4, num_heads=2)
+    model = sparsam.build(name, engine="reference", controller=controller, **sizes)
+    x, state = torch.randn(4, 2, 3), model.initial_state(2)
+    kind, interface = model.controller_kind, (model.interface.weight, model.interface.bias)
+    cell = Cell(kind.cell, 6, kind.weights(model.controller), interface)
+    names = [*(("hidden", "cell") if controller == "lstm" else ("hidden",)), *model.memory.shapes()]
+    step = dense.stepper(model.memory, cell, names)
+    joint, *_ = graphs.plain_sequence(step, x, tuple(getattr(state, name) for name in names), None)
+    results = []
+    for y in (model.answer(joint), model(x, state)[0]):
+        results.append([y, *torch.autograd.grad(y.square().sum(), list(model.parameters()))])
+    for ours, theirs in zip(*results):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
 def test_what_cannot_be_captured_runs_without_a_graph(monkeypatch):
     def refuse(*args):
         raise RuntimeError("no capture here")
@@ -65,3 +86,56 @@ def test_what_cannot_be_captured_runs_without_a_graph(monkeypatch):
     torch.testing.assert_close(y, x + torch.arange(3.0)[:, None, None])
     assert torch.equal(h, torch.full((2, 1), 3.0))
     sequences(x, (torch.zeros(2, 1),))  # and says so once
+
+
+class EagerCapture(graphs.Capture):
+    """A capture whose graphs are plain calls, for machines without a GPU."""
+
+    def __init__(self, step, inputs, padded, parameters, differentiated):
+        self.busy, self.passes = False, 0
+        self.inputs = [v.detach().clone().requires_grad_(v.requires_grad and differentiated) for v in inputs]
+        self.leaves = [v for v in (*self.inputs, *parameters) if v.requires_grad]
+
+        def forward():
+            x, *state = self.inputs
+            with torch.set_grad_enabled(differentiated):
+                self.now = graphs.plain_sequence(step, x, tuple(state), None)
+            self.moving = [value.requires_grad for value in self.now]
+            self.outputs = [value.detach() for value in self.now]
+            self.given = [torch.empty_like(value) for value in self.now if value.requires_grad]
+
+        def backward():
+            moving = [value for value in self.now if value.requires_grad]
+            found = list(torch.autograd.grad(moving, self.leaves, self.given, retain_graph=True, allow_unused=True))
+            self.found = [found.pop(0) if v.requires_grad else None for v in (*self.inputs, *parameters)]
+
+        self.forward_graph = SimpleNamespace(replay=forward)
+        self.backward_graph = SimpleNamespace(replay=backward)
+
+
+def test_a_replayed_sequence_is_a_node_of_the_boundary(monkeypatch):
+    monkeypatch.setattr(graphs, "Capture", EagerCapture)
+    weight = torch.randn(2, 2, dtype=torch.float64, requires_grad=True)
+
+    def step(x, h, count):
+        h = torch.tanh(x @ weight + h)
+        return h * 2, h, count + h.detach()
+
+    sequences = graphs.Sequences(step, (weight,))
+    x = torch.randn(4, 3, 2, dtype=torch.float64, requires_grad=True)
+    start = (torch.zeros(3, 2, dtype=torch.float64), torch.zeros(3, 2, dtype=torch.float64))
+    expected = graphs.plain_sequence(step, x, start, None)
+    wanted = torch.autograd.grad(expected[0].square().sum() + expected[1].sum(), (x, weight))
+    y, h, count = sequences(x, start)
+    torch.testing.assert_close((y, h, count), expected)
+    assert y.requires_grad and not count.requires_grad
+    loss = y.square().sum() + h.sum()
+    for _ in range(2):  # the buffers run backward as often as they are not taken
+        torch.testing.assert_close(torch.autograd.grad(loss, (x, weight), retain_graph=True), wanted)
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        torch.autograd.grad(loss, x, create_graph=True)
+    sequences(x, start)
+    with pytest.raises(RuntimeError, match="used again"):
+        torch.autograd.grad(loss, x)
+    with torch.no_grad():
+        assert not sequences(x, start)[0].requires_grad
