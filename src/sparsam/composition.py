@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from sparsam import checks, controllers, engines
 from sparsam.controllers.bypass import BypassDropout
-from sparsam.engines.linear import linear
 from sparsam.memories.memory import Memory
 from sparsam.recurrent import Recurrent
 from sparsam.state import State
@@ -110,7 +109,7 @@ class MemoryModel(Recurrent):
 
     def answer(self, joint: Tensor) -> Tensor:
         """y (T, B, O) = output([h_t, r_t]) for all steps at once, [h_t, r_t] (T, B, H + R·W)."""
-        return linear(self.output, joint if self.bypass is None else self.bypass(joint))
+        return self.output(joint if self.bypass is None else self.bypass(joint))
 
     def run(self, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> tuple[Tensor, State, Sequence[Access]]:
         joint, after, accesses = engines.run(self, x, state, ends, record)

@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 
 from sparsam import checks, engines, indexes
-from sparsam.engines.linear import linear
 from sparsam.memories.description import SparseSizes
 from sparsam.memories.sam import SAMMemory
 from sparsam.memories.sdnc import SDNCMemory
@@ -145,8 +144,8 @@ class SparseMemory(Recurrent):
 
     def run(self, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> tuple[Tensor, State, Sequence[Access]]:
         seen, window = self.past_and_present(x, state.window.to(x.dtype), ends)
-        ran = engines.run_memory(self, linear(self.interface, seen), state, ends, record)
-        y = linear(self.output, torch.cat([x, ran.joint.to(x.dtype)], dim=-1))
+        ran = engines.run_memory(self, self.interface(seen), state, ends, record)
+        y = self.output(torch.cat([x, ran.joint.to(x.dtype)], dim=-1))
         if ends is not None:
             past = torch.arange(x.shape[0], device="cpu")[:, None] >= ends
             y = y.masked_fill(past[..., None].to(y.device), 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -85,3 +86,56 @@ def test_what_cannot_be_captured_runs_without_a_graph(monkeypatch):
     torch.testing.assert_close(y, x + torch.arange(3.0)[:, None, None])
     assert torch.equal(h, torch.full((2, 1), 3.0))
     sequences(x, (torch.zeros(2, 1),))  # and says so once
+
+
+class EagerCapture(graphs.Capture):
+    """A capture whose graphs are plain calls, for machines without a GPU."""
+
+    def __init__(self, step, inputs, padded, parameters, differentiated):
+        self.busy, self.passes = False, 0
+        self.inputs = [v.detach().clone().requires_grad_(v.requires_grad and differentiated) for v in inputs]
+        self.leaves = [v for v in (*self.inputs, *parameters) if v.requires_grad]
+
+        def forward():
+            x, *state = self.inputs
+            with torch.set_grad_enabled(differentiated):
+                self.now = graphs.plain_sequence(step, x, tuple(state), None)
+            self.moving = [value.requires_grad for value in self.now]
+            self.outputs = [value.detach() for value in self.now]
+            self.given = [torch.empty_like(value) for value in self.now if value.requires_grad]
+
+        def backward():
+            moving = [value for value in self.now if value.requires_grad]
+            found = list(torch.autograd.grad(moving, self.leaves, self.given, retain_graph=True, allow_unused=True))
+            self.found = [found.pop(0) if v.requires_grad else None for v in (*self.inputs, *parameters)]
+
+        self.forward_graph = SimpleNamespace(replay=forward)
+        self.backward_graph = SimpleNamespace(replay=backward)
+
+
+def test_a_replayed_sequence_is_a_node_of_the_boundary(monkeypatch):
+    monkeypatch.setattr(graphs, "Capture", EagerCapture)
+    weight = torch.randn(2, 2, dtype=torch.float64, requires_grad=True)
+
+    def step(x, h, count):
+        h = torch.tanh(x @ weight + h)
+        return h * 2, h, count + h.detach()
+
+    sequences = graphs.Sequences(step, (weight,))
+    x = torch.randn(4, 3, 2, dtype=torch.float64, requires_grad=True)
+    start = (torch.zeros(3, 2, dtype=torch.float64), torch.zeros(3, 2, dtype=torch.float64))
+    expected = graphs.plain_sequence(step, x, start, None)
+    wanted = torch.autograd.grad(expected[0].square().sum() + expected[1].sum(), (x, weight))
+    y, h, count = sequences(x, start)
+    torch.testing.assert_close((y, h, count), expected)
+    assert y.requires_grad and not count.requires_grad
+    loss = y.square().sum() + h.sum()
+    for _ in range(2):  # the buffers run backward as often as they are not taken
+        torch.testing.assert_close(torch.autograd.grad(loss, (x, weight), retain_graph=True), wanted)
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        torch.autograd.grad(loss, x, create_graph=True)
+    sequences(x, start)
+    with pytest.raises(RuntimeError, match="used again"):
+        torch.autograd.grad(loss, x)
+    with torch.no_grad():
+        assert not sequences(x, start)[0].requires_grad

@@ -35,7 +35,8 @@ def choices(key: str) -> list[str]:
         from sparsam.controllers import KINDS
 
         return [name for name in KINDS if name != "own"]
-    from sparsam.memories.description import ALLOCATIONS, SIMILARITIES
+    from sparsam.engines.reference.addressing import SIMILARITIES
+    from sparsam.memories.description import ALLOCATIONS
 
     return {"similarity": list(SIMILARITIES), "allocation": list(ALLOCATIONS)}.get(key, [])
 

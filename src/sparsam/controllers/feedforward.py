@@ -39,7 +39,7 @@ class FeedForwardKind(ControllerKind):
         return FeedForward(input_size, hidden_size, num_layers, dropout, **factory)
 
     def output_size(self, module: Any, hidden_size: int) -> int:
-        return module.output_size
+        return int(module.output_size)
 
     def fields(self, module: nn.Module, batch: int, like: Tensor) -> dict[str, Any]:
         return {}

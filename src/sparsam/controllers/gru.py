@@ -39,7 +39,7 @@ class GRUKind(ControllerKind):
         return GRUController(input_size, hidden_size, num_layers, dropout=dropout, **factory)
 
     def output_size(self, module: Any, hidden_size: int) -> int:
-        return module.hidden_size
+        return int(module.hidden_size)
 
     def fields(self, module: Any, batch: int, like: Tensor) -> dict[str, Any]:
         return {"hidden": layers_last(module, like.new_zeros(module.num_layers, batch, module.hidden_size))}

@@ -65,7 +65,7 @@ class NormalisedLSTMKind(ControllerKind):
         return NormalisedLSTM(input_size, hidden_size, **factory)
 
     def output_size(self, module: Any, hidden_size: int) -> int:
-        return module.hidden_size
+        return int(module.hidden_size)
 
     def fields(self, module: Any, batch: int, like: Tensor) -> dict[str, Any]:
         zeros = like.new_zeros(batch, module.hidden_size)

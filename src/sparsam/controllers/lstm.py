@@ -38,7 +38,7 @@ class LSTMKind(ControllerKind):
         return LSTMController(input_size, hidden_size, num_layers, dropout=dropout, **factory)
 
     def output_size(self, module: Any, hidden_size: int) -> int:
-        return module.hidden_size
+        return int(module.hidden_size)
 
     def fields(self, module: Any, batch: int, like: Tensor) -> dict[str, Any]:
         zeros = layers_last(module, like.new_zeros(module.num_layers, batch, module.hidden_size))

@@ -14,6 +14,7 @@ from sparsam.controllers.untouched import why_touched
 from sparsam.engines import ops, stepwise
 from sparsam.engines.cuda import engine as cuda
 from sparsam.engines.engine import CHOSEN, ENGINES, Cell, Engine, Ran, register
+from sparsam.engines.module import WithController, WithMemory, memory_of
 from sparsam.engines.native import engine as native
 from sparsam.engines.reference import engine as reference
 from sparsam.state import State
@@ -23,7 +24,7 @@ __all__ += ["register", "run", "run_memory", "why_not", "why_touched"]
 
 MANY_WORDS = 16_384  # with more words than this, "auto" warns when it has to take the dense reference
 
-_warned: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+_warned: weakref.WeakSet[WithMemory] = weakref.WeakSet()
 
 
 class Plan(NamedTuple):
@@ -43,14 +44,14 @@ def names() -> tuple[str, ...]:
     return ("auto", *ENGINES)
 
 
-def why_not(name: str, model: Any) -> str | None:
+def why_not(name: str, model: WithMemory) -> str | None:
     """Why the engine of this name cannot run `model` where its parameters are; None when it can."""
     if model.memory is None:
         return None if name == "reference" else f"it has no {type(model).__name__}"
     return ENGINES[name].why_not(model.memory, model.like, model.engine == name)
 
 
-def plan(model: Any) -> Plan:
+def plan(model: WithMemory) -> Plan:
     """The engine that runs `model`: the one it names, or with "auto" the fastest that can.
 
     Raises RuntimeError with the reason when the named engine cannot run; nothing falls back in silence.
@@ -64,7 +65,7 @@ def plan(model: Any) -> Plan:
     return _planned(model, *known[key])
 
 
-def _choice(model: Any) -> tuple[str, str]:
+def _choice(model: WithMemory) -> tuple[str, str]:
     """The name of the engine that runs `model`, and why no faster one does."""
     if model.engine != "auto":
         reason = why_not(model.engine, model)
@@ -80,7 +81,7 @@ def _choice(model: Any) -> tuple[str, str]:
     raise RuntimeError(f"no engine can run this {type(model).__name__} ({'; '.join(reasons)})")
 
 
-def _planned(model: Any, name: str, reason: str) -> Plan:
+def _planned(model: WithMemory, name: str, reason: str) -> Plan:
     engine = ENGINES[name]
     if torch.compiler.is_compiling() and not engine.compiles:
         raise RuntimeError(
@@ -91,7 +92,7 @@ def _planned(model: Any, name: str, reason: str) -> Plan:
     return Plan(engine, bool(engine.fuses) and unfused is None, reason or unfused or "")
 
 
-def warn_of_dense(model: Any, chosen: Plan) -> None:
+def warn_of_dense(model: WithMemory, chosen: Plan) -> None:
     """Say once that "auto" went to the dense reference although the memory is large."""
     if model.engine != "auto" or chosen.engine.name != "reference" or model.memory is None or model in _warned:
         return
@@ -109,30 +110,34 @@ def convert(state: State, engine: str) -> State:
     return ENGINES[checks.one_of("engine", engine, ENGINES)].convert(state)
 
 
-def run(model: Any, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> tuple[Tensor, State, Any]:
+def run(model: WithController, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> tuple[Tensor, State, Any]:
     """Controller and memory through x (T, B, I): [h_t, r_t] of all steps, the final state, what was accessed."""
-    chosen = plan(model)
+    chosen, memory = plan(model), memory_of(model)
     warn_of_dense(model, chosen)
-    chosen.engine.check(model.memory, state)
+    chosen.engine.check(memory, state)
     if not chosen.fused:
         return stepwise.run(model, chosen.engine, x, state, ends, record)
-    kind, controller, interface = model.controller_kind, model.controller, model.interface
-    cell = Cell(kind.cell, model.hidden_size, kind.weights(controller), (interface.weight, interface.bias))
-    ran = chosen.engine.sequence(model.memory, cell, x, state, ends, record)
+    kind, interface = model.controller_kind, linear_parameters(model.interface)
+    cell = Cell(str(kind.cell), model.hidden_size, kind.weights(model.controller), interface)
+    ran = chosen.engine.sequence(memory, cell, x, state, ends, record)
     return ran.joint, state.with_fields(**ran.fields), ran.accesses
 
 
-def run_memory(model: Any, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+def run_memory(model: WithMemory, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
     """A memory without a controller through interface vectors (T, B, F)."""
-    chosen = plan(model)
+    chosen, memory = plan(model), memory_of(model)
     warn_of_dense(model, chosen)
-    chosen.engine.check(model.memory, state)
-    return chosen.engine.steps(model.memory, vectors, state, ends, record)
+    chosen.engine.check(memory, state)
+    return chosen.engine.steps(memory, vectors, state, ends, record)
 
 
 def untouched_linear(name: str, module: nn.Module) -> str | None:
     """Why a linear layer has to be called as a module; None when its weights can be read."""
     reason = why_touched(name, module, nn.Linear)
-    if reason is None and (not isinstance(module.bias, torch.Tensor)):
-        return f"{name} has no bias"
-    return reason
+    return f"{name} has no bias" if reason is None and module.bias is None else reason
+
+
+def linear_parameters(module: nn.Module) -> tuple[Tensor, Tensor]:
+    """Weight and bias of a linear layer of which `untouched_linear` says that they can be read."""
+    assert isinstance(module, nn.Linear)
+    return module.weight, module.bias

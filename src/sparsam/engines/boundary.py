@@ -3,6 +3,11 @@
 An engine supplies a `Call`, which runs forward and leaves a tape, and runs backward over it. The tape becomes the
 gradients, so it serves once; for a second backward pass (`retain_graph=True`, two losses) the node runs the sequence
 again from where it started, at the cost of one more forward pass, and keeps nothing for that beforehand.
+
+Every run of a fast engine in eager mode passes here: the native sequence and step, the GPU kernels, the CUDA graphs of
+the dense models. A compiled graph cannot hold a Python object, so `sparsam.engines.ops` registers the `forward` and
+`backward` of the same calls with `torch.library`. What else is differentiated by hand is no run: a state that goes from
+one engine to another, and two steps of the dense memories (`sparsam.memories.fused`).
 """
 
 from __future__ import annotations
@@ -52,6 +57,7 @@ class Call(ABC):
     inputs: Any = Inputs  # the named tuples that it takes and gives
     outputs: Any = Outputs
     tape: Any = None  # what `forward` left for `backward`, None once it has served
+    constants: tuple[Tensor, ...] = ()  # outputs of the last `forward` that have no gradient
 
     @abstractmethod
     def forward(self, inputs: Any, differentiable: bool) -> Any:
@@ -84,7 +90,10 @@ class Node(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*inputs)
         ctx.call = call
-        return call.forward(call.inputs._make(inputs), True)  # type: ignore[no-any-return]
+        outputs = call.forward(call.inputs._make(inputs), True)
+        if call.constants:
+            ctx.mark_non_differentiable(*call.constants)
+        return outputs  # type: ignore[no-any-return]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
@@ -120,7 +129,8 @@ def kept_bytes(y: Tensor) -> int:
             continue
         seen.add(node)
         call = getattr(node, "call", None)
-        if isinstance(call, Call) and call.tape is not None:
-            return call.tape.bytes
+        kept = call.tape.bytes if isinstance(call, Call) and call.tape is not None else None
+        if kept is not None:
+            return int(kept)
         todo += [after for after, _ in node.next_functions]
     raise ValueError("y: expected an output of a fast engine that still waits for its backward pass")

@@ -277,7 +277,8 @@ def traced_name(memory: NativeMemory, like: Tensor) -> Tensor:
     versions, origins = memory._versions, memory._origins
     blank = isinstance(versions, list) and all(v is None for v in versions)
     if memory._graph is None and blank and all(o is None for o in origins):  # type: ignore[union-attr]
-        return torch.ops.sparsam.blank(len(versions), kind_text(memory.kind), like.detach())
+        name: Tensor = torch.ops.sparsam.blank(len(versions), kind_text(memory.kind), like.detach())
+        return name
     raise RuntimeError(
         "state: expected one that a compiled call can take, got one of eager calls before the first compiled one; "
         "pass state.to(engine='native')"

@@ -12,14 +12,16 @@ import torch
 from torch import Tensor
 
 from sparsam.engines.engine import Engine
+from sparsam.engines.module import WithController, memory_of
 from sparsam.state import State, blended
 from sparsam.trace import Access
 
 
 def run(
-    model: Any, engine: Engine, x: Tensor, state: Any, ends: Tensor | None, record: bool
+    model: WithController, engine: Engine, x: Tensor, state: Any, ends: Tensor | None, record: bool
 ) -> tuple[Tensor, State, list[Access]]:
     """Step through x (T, B, I); elements past their length keep their state, and their [h, r] is 0."""
+    memory = memory_of(model)
     hiddens, reads, accesses = [], [], []
     held = None if state.hidden is None else state.hidden.dtype
     state = carried_in(state, x.dtype)
@@ -28,7 +30,7 @@ def run(
         if active is not None and not torch.compiler.is_compiling() and bool(active.all()):
             active = None
         hidden, carried = model.control(x_t, state)
-        ran = engine.step(model.memory, model.interface(hidden), state, active, record)
+        ran = engine.step(memory, model.interface(hidden), state, active, record)
         if active is not None:
             here = active.to(x.device)
             kept = {name: blended(here, value, getattr(state, name)) for name, value in carried.items()}

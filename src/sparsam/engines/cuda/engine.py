@@ -80,7 +80,7 @@ class CudaEngine(Engine):
     def fresh(self, memory: Any, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:
         sizes = sparse_sizes(memory)
         if sizes is None:
-            return memory.fresh(batch, initial, like)
+            return _plain.fresh(memory, batch, initial, like)
         held = fresh_memory(sizes, batch, None if initial is None else initial.clone(), like)
         fields = {**memory.no_read(batch, like), "memory": held}
         if sizes.k_links:

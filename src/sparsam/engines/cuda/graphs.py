@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from sparsam.engines import boundary
 
 MOST_CAPTURES = 3  # of one sequence, for calls that overlap
 MOST_SHAPES = 24  # of one model, the least recently used is given up
@@ -64,9 +66,8 @@ class Sequences:
         capture = self._free(key, inputs, ends is not None, differentiated)
         if capture is None:
             return plain_sequence(self.plain, x, state, ends)
-        if not differentiated:
-            return capture.forward(inputs)
-        return Replay.apply(capture, capture.lease(), *inputs, *self.parameters)
+        outputs: tuple[Tensor, ...] = boundary.run(Replay(capture), Tensors((*inputs, *self.parameters)))
+        return outputs
 
     def _free(self, key: Hashable, inputs: tuple[Tensor, ...], padded: bool, differentiated: bool) -> Capture | None:
         """A capture that no pass is using, made when there is none; None when there are too many or it fails."""
@@ -197,7 +198,7 @@ class Capture:
         self.busy = weakref.ref(lease, lambda _: setattr(self, "busy", False))
         return lease
 
-    def forward(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def forward(self, inputs: tuple[Any, ...]) -> tuple[Tensor, ...]:
         self.passes += 1
         for mine, value in zip(self.inputs, inputs):
             mine.detach().copy_(value.detach())
@@ -207,6 +208,8 @@ class Capture:
 
 class Lease:
     """A forward pass whose backward pass may still come."""
+
+    bytes = None  # the buffers belong to the capture
 
     def __init__(self, capture: Capture) -> None:
         self.capture, self.number = capture, capture.passes + 1
@@ -226,21 +229,30 @@ class Lease:
         return tuple(None if value is None else value.clone() for value in self.capture.found)
 
 
-class Replay(torch.autograd.Function):
-    """A captured sequence as one node of the autograd graph."""
+class Tensors(tuple[Tensor | None, ...]):
+    """Inputs and outputs of a captured sequence, which have no names of their own."""
 
-    @staticmethod
-    def forward(ctx: Any, capture: Capture, lease: Lease, *tensors: Tensor) -> tuple[Tensor, ...]:
-        ctx.set_materialize_grads(False)
-        ctx.lease = lease
-        outputs = capture.forward(tensors[: len(capture.inputs)])
-        ctx.mark_non_differentiable(*(value for value, moves in zip(outputs, capture.moving) if not moves))
-        return outputs
+    @classmethod
+    def _make(cls, values: Iterable[Tensor | None]) -> Tensors:
+        return cls(values)
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
-        if torch.is_grad_enabled():
-            raise RuntimeError(
-                "the cuda engine has no second derivatives (create_graph=True asks for them); use engine='reference'"
-            )
-        return None, None, *ctx.lease.backward(gradients)
+
+class Replay(boundary.Call):
+    """One pass of a captured sequence."""
+
+    engine = "cuda"
+    inputs = outputs = Tensors
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+
+    def forward(self, inputs: Tensors, differentiable: bool) -> Tensors:
+        capture = self.capture
+        self.tape = capture.lease() if differentiable else None
+        outputs = capture.forward(inputs[: len(capture.inputs)])  # the parameters are read where they lie
+        self.constants = tuple(value for value, moves in zip(outputs, capture.moving) if not moves)
+        return Tensors(outputs)
+
+    def backward(self, inputs: Tensors, gradients: Tensors, needed: Tensors) -> Tensors:
+        """The tape stays: the buffers can run backward again until the next pass takes them."""
+        return Tensors(self.tape.backward(gradients))

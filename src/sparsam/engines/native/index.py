@@ -32,7 +32,7 @@ def initial_words(initial: Tensor) -> list[Any]:
     """
     words = initial.detach().contiguous().numpy()
     parts = [words] if words.ndim == 2 else list(words)
-    known = _known.get(initial)
+    known: list[Any] | None = _known.get(initial)
     if known is not None and len(known) == len(parts) and all(k.equals(p) for k, p in zip(known, parts)):
         return known
     make = _native.Initial32 if initial.dtype == torch.float32 else _native.Initial64

@@ -21,7 +21,7 @@ def similarity(kind: str, query: Tensor, words: Tensor) -> Tensor:
     dot = (query[:, :, None] * words).sum(dim=-1)
     if kind == "dot":
         return dot
-    norms = torch.linalg.vector_norm(query, dim=-1)[:, :, None] * torch.linalg.vector_norm(words, dim=-1)
+    norms: Tensor = torch.linalg.vector_norm(query, dim=-1)[:, :, None] * torch.linalg.vector_norm(words, dim=-1)
     return dot / (norms + EPSILON)
 
 

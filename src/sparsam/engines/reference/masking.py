@@ -25,7 +25,8 @@ def masked_cosine(query: Tensor, mask: Tensor, words: Tensor) -> Tensor:
     lengths = squares @ words.square().mT  # |M(i) m|^2
     blank = lengths == 0
     word_norms = torch.where(blank, 1.0, lengths).sqrt() * ~blank  # the root of 0 has no finite gradient
-    return dot / (torch.linalg.vector_norm(query * mask, dim=-1, keepdim=True) * word_norms + EPSILON)
+    norms: Tensor = torch.linalg.vector_norm(query * mask, dim=-1, keepdim=True) * word_norms
+    return dot / (norms + EPSILON)
 
 
 def masked_content_weights(query: Tensor, strength: Tensor, mask: Tensor, words: Tensor) -> Tensor:

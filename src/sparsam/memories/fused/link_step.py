@@ -22,7 +22,7 @@ def link_step(link: Tensor, precedence: Tensor, written: Tensor, read: Tensor) -
 
     Link (B, N, N), precedence p_{t-1} and write weights w (B, N), previous read weights (B, R, N).
     """
-    return LinkStep.apply(link, precedence, written, read)  # type: ignore[return-value]
+    return LinkStep.apply(link, precedence, written, read)  # type: ignore[no-any-return]
 
 
 class LinkStep(torch.autograd.Function):
