@@ -5,7 +5,10 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
+from sparsam.memories.addressing import MaskedAddressing
+from sparsam.memories.description import SparseSizes
 from sparsam.memories.interface import sparse_interface
+from sparsam.memories.sdnc import SDNCMemory
 
 
 def test_order_and_ranges():
@@ -24,5 +27,5 @@ def test_order_and_ranges():
 
 
 def test_masks_come_last():
-    interface = sparse_interface(2, 3, links=True, masks=True)
+    interface = SDNCMemory(SparseSizes(9, 3, 2, 1, k_links=2), MaskedAddressing()).interface
     assert [field.name for field in interface.fields][-2:] == ["read_modes", "masks"] and interface.size == 30

@@ -36,7 +36,7 @@ def choices(key: str) -> list[str]:
 
         return [name for name in KINDS if name != "own"]
     from sparsam.engines.reference.addressing import SIMILARITIES
-    from sparsam.memories.description import ALLOCATIONS
+    from sparsam.memories.allocation import ALLOCATIONS
 
     return {"similarity": list(SIMILARITIES), "allocation": list(ALLOCATIONS)}.get(key, [])
 
