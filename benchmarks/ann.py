@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 import sparsam
-from benchmarks import ann_long, trained_words
+from benchmarks import ann_long, benchmark, trained_words
 from benchmarks.correct import require_equal
 from benchmarks.recall import replayed
 from benchmarks.report import Line, Report
@@ -37,6 +37,7 @@ TRADE_OFFS: dict[str, list[indexes.Index]] = {
 PAIRS = (4_096, 50_000, 200_000)  # of the trained model
 
 
+@benchmark("Time and recall of SAM with an approximate index over a memory full of words (figure 1a, 'SAM ANN').")
 def run(out: Path, quick: bool = False) -> Report:
     """Check, time, print, and write ann.json and ann.png."""
     report = Report("ann")

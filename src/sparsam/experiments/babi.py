@@ -18,7 +18,7 @@ from typing import Any
 
 from sparsam.data.babi_official import STEMS
 from sparsam.experiments import babi_paper as paper
-from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.experiment import Experiment, register
 from sparsam.training.config import ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 from sparsam.training.start import StartConfig
 
@@ -65,6 +65,7 @@ _ADAM = OptimizerConfig("adam", learning_rate=1e-3, final_rate=1e-4, hold=60_000
 OPTIMIZERS = dict.fromkeys(MODELS, _RMSPROP) | {"sam-linear": _ADAM, "sam-ann": _ADAM}
 
 
+@register
 def babi(
     seeds: int = 3,
     budget: float | None = None,

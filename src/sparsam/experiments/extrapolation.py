@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.experiment import Experiment, register
 from sparsam.experiments.figure3 import CURRICULA, MODELS, OPTIMIZERS, TASKS
 from sparsam.training.config import RunConfig
 
 
+@register
 def extrapolation(
     seeds: int = 1,
     budget: float | None = 3600.0,

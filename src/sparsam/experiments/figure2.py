@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.experiment import Experiment, register
 from sparsam.training.config import ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 
 TASKS = {
@@ -40,6 +40,7 @@ PAPER = ("lstm", "ntm", "dam", "sam-linear", "sam-ann")  # what the figure shows
 DENSE = ("ntm", "dam")
 
 
+@register
 def figure2(
     seeds: int = 5,
     budget: float | None = None,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.experiment import Experiment, register
 from sparsam.experiments.figure2 import OPTIMIZER
 from sparsam.training.config import CurriculumConfig, ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 from sparsam.training.start import StartConfig
@@ -63,6 +63,7 @@ PAPER = ("sam-linear", "sam-ann", "ntm", "dam")
 PAPER_TASKS = ("recall", "copy", "sort")
 
 
+@register
 def figure3(
     seeds: int = 1,
     budget: float | None = 1800.0,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sparsam.experiments import token_report
-from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.experiment import Experiment, register
 from sparsam.experiments.mqar import OPTIMIZER, SAM_START, START, blocks
 from sparsam.experiments.token_lengths import kept_test
 from sparsam.training.config import ModelConfig, RunConfig, TaskConfig
@@ -61,6 +61,7 @@ LONG = (16_384, 131_072, 1_000_000)  # models that carry something of a fixed si
 SEQUENCES, SECONDS_PER_TEST = 64, 300.0
 
 
+@register
 def induction(
     seeds: int = 3, budget: float | None = None, models: Sequence[str] | None = None, steps: int = 10_000
 ) -> Experiment:
@@ -68,6 +69,7 @@ def induction(
     return Experiment("induction", "Induction", _runs("induction", seeds, budget, models, steps), solved=0.005)
 
 
+@register
 def selective_copy(
     seeds: int = 3, budget: float | None = None, models: Sequence[str] | None = None, steps: int = 10_000
 ) -> Experiment:

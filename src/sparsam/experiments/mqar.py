@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from sparsam.experiments import token_report
-from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.experiment import Experiment, register
 from sparsam.experiments.token_lengths import kept_test, room, usable_device
 from sparsam.experiments.token_tests import error_rate
 from sparsam.tasks.mqar import TESTED, TRAINED
@@ -92,6 +92,7 @@ SECONDS_PER_TEST = 120.0
 SEQUENCES, BATCH = 128, 32  # of a test slice
 
 
+@register
 def mqar(
     seeds: int = 3,
     budget: float | None = None,

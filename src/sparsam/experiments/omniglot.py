@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.experiment import Experiment, register
 from sparsam.training.config import CurriculumConfig, ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 
 LABELS = 500
@@ -51,6 +51,7 @@ MODELS = {
 }
 
 
+@register
 def omniglot(
     seeds: int = 1,
     budget: float | None = 3600.0,

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.experiment import Experiment, register
 from sparsam.experiments.omniglot import SIZES, THRESHOLD, results_table
 from sparsam.experiments.omniglot_encoder import (
     load_encoder,
@@ -57,6 +57,7 @@ TEST_MEMORY = 16_384  # words of the sparse models when tested: 500 characters w
 ROUNDS, CHARACTERS = ((2200, 3e-3), (1450, 2e-3)), 400
 
 
+@register
 def omniglot_pixels(
     seeds: int = 3,
     budget: float | None = 195.0,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from sparsam.experiments import token_report
-from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.experiment import Experiment, register
 from sparsam.experiments.mqar import OPTIMIZER, START, blocks
 from sparsam.experiments.token_lengths import usable_device
 from sparsam.experiments.token_tests import error_rate
@@ -63,6 +63,7 @@ LENGTHS = (32, 64, 128, 256)
 SEQUENCES = 128  # of each length
 
 
+@register
 def word_problem(
     seeds: int = 3,
     budget: float | None = None,

@@ -30,7 +30,7 @@ from sparsam.data.babi_official import VOCABULARY
 from sparsam.data.cache import cached
 from sparsam.data.locate import DataError
 from sparsam.tasks.babi_exchange import Exchange
-from sparsam.tasks.task import Batch
+from sparsam.tasks.task import Batch, register
 
 __all__ = ["FAILED", "Babi", "BabiTable", "Encoded", "encode", "question_results", "word_numbers"]
 
@@ -197,6 +197,7 @@ class BabiTable:
         return {"error_rate": self.mean, "failed_tasks": float(self.failed), **each}
 
 
+@register
 class Babi:
     """The 20 bAbI tasks.
 
