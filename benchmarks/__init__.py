@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from sparsam.registry import Registry
 
@@ -28,10 +28,13 @@ class Benchmark(NamedTuple):
 BENCHMARKS: Registry[Benchmark] = Registry("benchmarks")
 
 
-def benchmark(help: str, threads: bool = True) -> Callable[[Run], Run]:
+R = TypeVar("R", bound=Run)
+
+
+def benchmark(help: str, threads: bool = True) -> Callable[[R], R]:
     """Make `run` of a module a command by the module's name."""
 
-    def register(run: Run) -> Run:
+    def register(run: R) -> R:
         BENCHMARKS.add(run.__module__.rpartition(".")[2], Benchmark(run, help, threads))
         return run
 

@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 import sparsam
-from benchmarks.ann import loaded_step, random_words
+from benchmarks.ann_steps import loaded_step
+from benchmarks.ann_words import drawn
 from benchmarks.recall import replayed
 from benchmarks.setting import BATCH, STEPS, lstm_step
 from benchmarks.speed import dense_step
@@ -86,7 +87,7 @@ def measure(count: int, threads: list[int], seconds: float, dense: bool) -> Iter
         model(x[:1], state)
     yield {"seconds to build the index": time.perf_counter() - begin, "with threads": torch.get_num_threads()}
     calls = {"nn.LSTM": lstm_step(), "trained": step_of(model, state, x)}
-    calls["random"] = loaded_step(random_words(count), sparsam.Scan())
+    calls["random"] = loaded_step(drawn(count).words, sparsam.Scan())
     model, state, x = loaded(words, sparsam.Scan(reach=0))
     calls["trained, all words read"] = step_of(model, state, x)
     default = torch.get_num_threads()

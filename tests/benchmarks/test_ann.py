@@ -6,20 +6,96 @@ import numpy as np
 import pytest
 
 import sparsam
-from benchmarks import ann, ann_long, ann_training, trained_words
+from benchmarks import (
+    ann,
+    ann_bits,
+    ann_curves,
+    ann_libraries,
+    ann_long,
+    ann_report,
+    ann_training,
+    ann_words,
+    trained_words,
+)
 
 pytest.importorskip("sparsam._native")
 
 
-def test_an_index_is_measured_against_brute_force():
-    words = ann.random_words(3000)
-    queries = ann.noisy_queries(words, 20)
-    truth = ann.nearest(words, queries)
-    assert np.array_equal(truth[:, 0], (queries @ words.T).argmax(1))
-    found = ann.measure(words, sparsam.LSH(checks=3000), quick=True)
-    assert found["recall"] == found["recall of K"] == 1
-    narrow = ann.measure(words, sparsam.LSH(checks=1), quick=True)
+def test_a_curve_is_measured_against_brute_force():
+    data = ann_words.drawn(3000)
+    scores = data.queries[5, 1] @ data.words.T
+    assert sorted(data.truth[5, 1].tolist()) == sorted(np.argsort(-scores)[:4].tolist())
+    found = ann_curves.on_written(data, sparsam.LSH(checks=3000))
+    assert found["recall of K"] == 1 and found["us insert + remove"] > 0
+    narrow = ann_curves.on_written(data, sparsam.LSH(checks=1))
     assert narrow["recall of K"] <= 0.25 and narrow["bytes per word"] > 0
+
+
+def test_clustered_words_crowd():
+    scores = ann_words.drawn(400, clusters=4).words
+    within = (scores[0::4] @ scores[0::4].T).mean()
+    assert within > 0.85 > 0.5 > abs((scores[0::4] @ scores[1::4].T).mean())
+
+
+def test_a_library_is_asked_as_our_indexes_are():
+    """A contender of our own making, since the libraries need not be there."""
+    data = ann_words.drawn(500)
+    held = np.zeros_like(data.words)
+
+    def query(queries, k):
+        return np.argsort(-(queries @ held.T), axis=1)[:, :k]
+
+    brute = ann_libraries.Contender(
+        "brute", "", (0,), lambda _: None, lambda words: held.__setitem__(slice(None), words), held.__setitem__, query,
+        lambda: held.nbytes,
+    )  # fmt: skip
+    (point,) = ann_curves.beside(data, brute)
+    assert point["recall of K"] == 1 and point["bytes per word"] == 128 and point["us update"] > 0
+
+
+def test_parts_are_kept_and_not_run_again(tmp_path, monkeypatch, capsys):
+    calls = []
+
+    def part(out, quick):
+        calls.append(quick)
+        yield {"rows": [{"words": 1, "us": {"exact": 2.0, "scan": 1.0, "auto": 1.0}}]}
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(ann, "PARTS", {"steps: written": part})
+    with pytest.raises(KeyboardInterrupt):
+        ann.run(tmp_path)
+    assert not ann.parts_in(tmp_path, False)["steps: written"]["whole"]
+    for _ in range(2):
+        report = ann.run(tmp_path)
+    assert calls == [False, False] and ann.parts_in(tmp_path, False)["steps: written"]["whole"]
+    assert report.lines[0].reached == 1 and (tmp_path / "ann.json").exists()
+    assert "done before" in capsys.readouterr().out
+
+
+def test_the_report_takes_the_parts_that_are_there(tmp_path):
+    point = {
+        "curve": "scan", "default": True, "words": 10, "recall of K by head": [1.0, 0.9], "recall of K": 0.95,
+        "us per step, all heads": 3.0, "us insert + remove": 1.0, "bytes per word": 40.0,
+    }  # fmt: skip
+    rows = [{"words": n, "us": {"exact": float(n), "scan": 5.0, "auto": 5.0, "nn.LSTM": 1.0}} for n in (1, 10)]
+    found = {
+        "words: 50,000 pairs": {"set": "50,000 pairs", "points": [point]},
+        "bits: 4,096 pairs": {"bits wrong": {"linear": [3, 4], "auto": [3, 6]}},
+        "steps: pre-loaded": {"rows": rows},
+    }
+    report = ann_report.report_of({name: {"found": each} for name, each in found.items()}, tmp_path, False)
+    lines = {line.figure: line for line in report.lines}
+    assert lines["scan: recall@K, 50,000 pairs (10 words)"].met
+    assert lines["auto: bits wrong of 64 cues beyond exact search's, worst seed"].reached == 2
+    assert lines["pre-loaded words from which on scan beats exact search"].reached == 10
+    assert (tmp_path / "ann.png").stat().st_size > 1000
+
+
+def test_questions_are_asked_with_every_index():
+    *_, found = ann_bits.sequence(60, "linear", cues=8, others=("scan", "lsh"))
+    assert found["bits wrong"]["linear"] == found["bits wrong"]["scan"] == found["bits wrong"]["lsh"] <= 2
+    assert found["index used"] == {"linear": "linear", "scan": "scan", "lsh": "lsh"}
 
 
 def test_trained_words_are_what_the_model_wrote_and_asks():
@@ -27,9 +103,9 @@ def test_trained_words_are_what_the_model_wrote_and_asks():
     assert 800 <= len(data.words) <= 1200 and data.queries.shape == (80, 4, 32) and data.truth.shape == (80, 4, 4)
     scores = data.queries[7, 2] @ data.words.T
     assert sorted(data.truth[7, 2].tolist()) == sorted(np.argsort(-scores)[:4].tolist())
-    row = ann.on_written(data, sparsam.Scan())
+    row = ann_curves.on_written(data, sparsam.Scan())
     assert min(row["recall of K by head"]) >= 0.99  # measured: 1.0 for every head
-    assert ann.on_written(data, sparsam.Scan(checks=1))["recall of K"] <= 0.25
+    assert ann_curves.on_written(data, sparsam.Scan(checks=1))["recall of K"] <= 0.25
 
 
 def test_bits_with_each_index_are_those_of_exact_search():

@@ -339,7 +339,6 @@ def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
 threading.Thread(target=interrupt).start()
-started = time.perf_counter()
 try:
     if {when!r} == "forward":
         model(long, state)
@@ -350,7 +349,6 @@ except KeyboardInterrupt:
     pass
 else:
     raise SystemExit("not interrupted")
-assert time.perf_counter() - started < 30
 actual, _ = model(x, state)
 assert torch.equal(actual, expected), "the state was left half way"
 """

@@ -23,6 +23,8 @@ def test_runs_become_numbers_and_numbers_a_picture(tmp_path: Path) -> None:
         "1,000 tokens": {"error_rate": 0.25},
         "1,000 tokens, 64 rows, delta 0.5": {"error_rate": 0.1},
         "1,000 tokens, auto": {"error_rate": 0.3},
+        "1,000 tokens, auto, K 1": {"error_rate": 0.2},
+        "1,000 tokens, K 1": {"error_rate": 0.05},
         "1,000,000 tokens": {"error_rate": 0.0, "stopped_at": 9},
         "2,000 tokens": {"error_rate": None},
     }
@@ -36,7 +38,7 @@ def test_runs_become_numbers_and_numbers_a_picture(tmp_path: Path) -> None:
     assert beside.points(found["mqar"], "zoology", "pairs") == {"memory": {4: [100.0, 50.0]}}
     name = "hold-memory-selective"
     found_lines = beside.points(found["selective-copy"], "", "tokens")
-    assert found_lines == {name: {1000: [75.0]}, f"{name}, 64 rows": {1000: [90.0]}}
+    assert found_lines == {name: {1000: [75.0]}, f"{name}, 64 rows": {1000: [90.0]}, f"{name}, K 1": {1000: [95.0]}}
     assert beside.points(found["word-problem"], "both", "elements") == {"sam": {32: [100.0]}}
     (out / "beside.png").unlink()
     beside.main([str(out / "beside.json"), str(out)])

@@ -19,5 +19,4 @@ tests=${PYTEST_ARGS:-"tests/engines/test_native_fuzz.py tests/engines/test_state
   tests/engines/test_native_ring.py tests/engines/test_native_search.py tests/engines/test_array_index.py
   tests/engines/test_same_bits.py tests/test_state_algebra.py tests/test_state_machine.py
   tests/test_default_device.py"}
-# Under sanitizers nothing is timed.
-LD_PRELOAD=$preload exec "$python" -m pytest -q -p no:cacheprovider -k "not stay_cheap" $tests
+LD_PRELOAD=$preload exec "$python" -m pytest -q -p no:cacheprovider $tests

@@ -91,12 +91,8 @@ def test_wrong_names_settings_and_shapes_are_named() -> None:
 
 
 @pytest.mark.parametrize("name", ALGORITHMIC)
-def test_level_200_000_is_quick_and_lean(name: str) -> None:
-    import time
-
+def test_level_200_000_is_lean(name: str) -> None:
     task = tasks.build(name)
-    started = time.perf_counter()
     batch = task.sample_size(1, torch.Generator().manual_seed(0), 200_000)
-    assert time.perf_counter() - started < 5
     elements = batch.inputs.numel() + batch.targets.numel()
     assert elements <= 400_002 * (task.input_size + task.output_size)

@@ -46,8 +46,8 @@ def collect(root: str | Path) -> dict[str, Any]:
 def points(runs: dict[str, Any], start: str | tuple[str, ...], unit: str) -> dict[str, dict[int, list[float]]]:
     """Accuracy (%) by model and size, one for each seed. A test's name begins with its size and unit.
 
-    A model that was tested with a memory of fewer rows than words has a line of its own for that; tests with an
-    approximate index are left out.
+    A model that was tested with a memory of fewer rows than words, or with fewer words read than in training, has a
+    line of its own for that; tests with an approximate index are left out.
     """
     lines: dict[str, dict[int, list[float]]] = {}
     for name, run in runs.items():
@@ -56,11 +56,11 @@ def points(runs: dict[str, Any], start: str | tuple[str, ...], unit: str) -> dic
         for test, result in run["tests"].items():
             size, *options = test.split(", ")
             number, what = size.replace(",", "").split()[:2]
-            rows = [option for option in options if option.endswith("rows")]
-            by_index = any(not option.endswith("rows") and not option.startswith("delta") for option in options)
+            changed = [option for option in options if option.endswith("rows") or option.startswith("K ")]
+            by_index = any(option not in changed and not option.startswith("delta") for option in options)
             if what != unit or by_index or result.get("error_rate") is None or "stopped_at" in result:
                 continue
-            line = lines.setdefault(", ".join([_model(name), *rows]), {})
+            line = lines.setdefault(", ".join([_model(name), *changed]), {})
             line.setdefault(int(number), []).append(100 * (1 - result["error_rate"]))
     return lines
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from sparsam.experiments import token_report
 from sparsam.experiments.experiment import Experiment, register
-from sparsam.experiments.mqar import OPTIMIZER, SAM_START, START, blocks
+from sparsam.experiments.mqar import CLOSED, OPTIMIZER, SAM_START, blocks
 from sparsam.experiments.token_lengths import kept_test
 from sparsam.training.config import ModelConfig, RunConfig, TaskConfig
 from sparsam.training.folder import RunFolder
@@ -30,7 +30,6 @@ TASKS = {
     "induction": TaskConfig("induction", training=_TRAINED),
     "selective-copy": TaskConfig("selective_copy", training={**_TRAINED, "min_items": 1}),
 }
-CLOSED = {**START, "write": -2.0}
 _SAM = {"hidden_size": 128, "num_heads": 1}
 MODELS: dict[str, dict[str, ModelConfig]] = {
     "induction": {

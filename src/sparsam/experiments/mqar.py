@@ -44,6 +44,7 @@ PARAMETERS = 300_000
 # head 70% were wrong after 1,200 minibatches, where an open start had none after 800. SAM's controller begins by
 # forgetting, so that what it stores is about the present tokens.
 START = {"write": 2.0, "reuse": -5.0, "sharpness": 3.0}
+CLOSED = {**START, "write": -2.0}  # the write gate begins at 0.12: a model learns to open it for what matters
 SAM_START = {**START, "words": 8.0, "forget": -4.0}
 
 
@@ -79,7 +80,9 @@ MODELS = {
     "delta": blocks("delta", "delta"),
     "lstm": blocks("lstm", "lstm"),
 }
-OPTIONAL = {  # asked for by name, where flash-linear-attention is installed
+OPTIONAL = {  # asked for by name; those with fla where flash-linear-attention is installed
+    "memory-selective": blocks("memory", start=CLOSED),
+    "memory-one-head-selective": blocks("memory", heads=1, words=128, start=CLOSED),
     "fla-delta": blocks("fla-delta", "fla-delta"),
     "fla-mamba2": blocks("fla-mamba2", "fla-mamba2"),
 }

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sparsam.controllers.gru import gru_step
-from sparsam.controllers.lstm import lstm_step
 from sparsam.engines.cuda.graphs import Sequences, plain_sequence
 from sparsam.engines.engine import Cell, Ran
 from sparsam.memories.memory import Memory
@@ -38,17 +35,17 @@ def run(memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, 
 
 def stepper(memory: Memory, cell: Cell, names: list[str], accesses: list[Any] | None = None) -> Any:
     """(x_t, *state) -> ([h_t, r_t], *state) of a dense model."""
-    parameters = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-    weights: Any = SimpleNamespace(**dict(zip(parameters, cell.weights)))
+    lstm = cell.name == "lstm"
 
     def step(x: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
         fields: dict[str, Any] = {"hidden": None, "cell": None, **dict(zip(names, values))}
         state: Any = memory.state_class(**fields)
         inputs = torch.cat([x, state.read.flatten(1)], dim=-1)
-        if cell.name == "lstm":
-            fields["hidden"], fields["cell"] = lstm_step(weights, inputs, state.hidden, state.cell)
+        # torch's own cells: one kernel for all gates, where the reference's step has a dozen
+        if lstm:
+            fields["hidden"], fields["cell"] = torch.lstm_cell(inputs, (state.hidden, state.cell), *cell.weights)
         else:
-            fields["hidden"] = gru_step(weights, inputs, state.hidden)
+            fields["hidden"] = torch.gru_cell(inputs, state.hidden, *cell.weights)
         read, changed, accessed = memory.step(F.linear(fields["hidden"], *cell.interface), state)
         if accesses is not None:
             accesses.extend(accessed)

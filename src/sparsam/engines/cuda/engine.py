@@ -18,7 +18,7 @@ from torch import Tensor
 from sparsam import indexes
 from sparsam.engines import boundary
 from sparsam.engines.boundary import Inputs, Outputs
-from sparsam.engines.cuda import dense, program
+from sparsam.engines.cuda import dense, program, streaming
 from sparsam.engines.cuda.launch import interpreted
 from sparsam.engines.cuda.layout import layout_of
 from sparsam.engines.cuda.links import from_dense_links, no_sparse_links
@@ -90,32 +90,34 @@ class CudaEngine(Engine):
     def steps(self, memory: Any, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         if sparse_sizes(memory) is None:
             return _plain.steps(memory, vectors, state, ends, record)
-        return self._run(memory.sizes, None, vectors, state, ends, record)
+        return self._run(memory, None, vectors, state, ends, record)
 
     def sequence(self, memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         if sparse_sizes(memory) is None:
             return dense.run(memory, cell, x, state, ends, record)
-        return self._run(memory.sizes, cell, x, state, ends, record)
+        return self._run(memory, cell, x, state, ends, record)
 
     def check(self, memory: Memory, state: Any) -> None:
         if sparse_sizes(memory) is not None:
             super().check(memory, state)
 
-    def _run(
-        self, sizes: SparseSizes, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool
-    ) -> Ran:
-        call = CudaCall(sizes, cell, state, ends)
+    def _run(self, memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+        if x.shape[0] == 1 and ends is None and not record and not torch.is_grad_enabled():
+            ran = streaming.run(memory, cell, x, state)
+            if ran is not None:
+                return ran
+        call = CudaCall(memory.sizes, cell, state, ends)
         weights: tuple[Any, ...] = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)
         carried: tuple[Any, ...] = (None, None) if cell is None else (state.hidden, state.cell)
         rest: tuple[Any, ...] = (state.read, state.read_weights, state.memory.words, None)
         out = boundary.run(call, Inputs._make((x, *weights, *carried, *rest)))
         assert call.after is not None and out.memory is not None
-        memory = call.after.memory
+        held = call.after.memory
         fields: dict[str, Any] = {
             "read": out.read,
             "read_rows": call.after.read_rows,
             "read_weights": out.read_weights,
-            "memory": memory if out.memory is memory.words else dataclasses.replace(memory, words=out.memory),
+            "memory": held if out.memory is held.words else dataclasses.replace(held, words=out.memory),
         }
         if out.hidden is not None:
             fields["hidden"] = out.hidden

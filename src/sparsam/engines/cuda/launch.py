@@ -54,10 +54,11 @@ def bound(
         given = _tensors(arguments)
         return lambda *more: kernel[grid](*given, *more, **constants, num_warps=warps)
     values = tuple(constants.values())
-    key = (kernel.__name__, values, warps, types, torch.cuda.current_device())
+    device = torch._C._cuda_getDevice()
+    key = (kernel.__name__, values, warps, types, device)
     found = _compiled.get(key)
     if found is not None:
-        run, stream = found[(*grid, 1, 1)[:3]], torch.cuda.current_stream().cuda_stream
+        run, stream = found[(*grid, 1, 1)[:3]], torch._C._cuda_getCurrentRawStream(device)
         places = _addresses(arguments)
 
         def launch(*more: Any, kept: Any = arguments) -> None:  # the tensors stay for as long as they may be launched
@@ -83,10 +84,10 @@ def _addresses(arguments: tuple[Any, ...]) -> list[Any]:
     """The same with addresses in place of tensors."""
     found: list[Any] = []
     for value in arguments:
-        if isinstance(value, Tensor):
-            found.append(value.data_ptr())
+        if isinstance(value, Pieces):
+            found += value.addresses()
         else:
-            found += value.addresses() if isinstance(value, Pieces) else [value]
+            found.append(value.data_ptr() if isinstance(value, Tensor) else value)
     return found
 
 

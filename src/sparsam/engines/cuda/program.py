@@ -78,16 +78,18 @@ def forward(
     before: Before,
     lengths: Tensor | None = None,
     stepwise: bool | None = None,
+    into: Before | None = None,
 ) -> tuple[Tensor, Before, Run]:
     """Run x (T, B, I), or with cell "none" the interface before its activation (T, B, F).
 
     Returns [h, r] (T, B, H + R W) of every step (zero past an element's length), the state after it, and what the
-    backward pass needs. `stepwise` chooses how (None: by what is faster).
+    backward pass needs. `stepwise` chooses how (None: by what is faster). The state after it is made `into` tensors
+    that have room for it, or into new ones.
     """
     if cell not in CELLS:
         raise ValueError(f"cell: expected one of {', '.join(CELLS)}, got {cell!r}")
     with on_device_of(x):
-        return _forward(sizes, cell, x, weights, before, lengths, stepwise)
+        return _forward(sizes, cell, x, weights, before, lengths, stepwise, into)
 
 
 def _forward(
@@ -98,6 +100,7 @@ def _forward(
     before: Before,
     lengths: Tensor | None,
     stepwise: bool | None,
+    into: Before | None,
 ) -> tuple[Tensor, Before, Run]:
     size = layout_of(sizes, cell, 0 if weights is None else weights.hidden.shape[1])
     steps, batch, _ = x.shape
@@ -110,16 +113,23 @@ def _forward(
     else:
         matrices = packed(weights, size)
         input_sums(x, weights, size, tape.gates)
-    memory = working_copy(before.memory, sizes, steps)
-    links = None if before.links is None else before.links.working_copy(memory.words.shape[1])
+    if into is None:
+        memory = working_copy(before.memory, sizes, steps)
+        links = None if before.links is None else before.links.working_copy(memory.words.shape[1])
+    else:
+        memory, links = into.memory, into.links
+        copy_stores(before, into)
     chosen = stepwise
     if stepwise is None:
         stepwise = by_steps.pays(size, batch, steps, before.memory)
     given = [no_tensor(x) if value is None else aligned_tensor(plain(value)) for value in before[:5]]
     if stepwise:
         final = by_steps.forward(sizes, size, tape, matrices, given, memory, links, ends, lengths is not None)
+        if into is not None:
+            for place, value in zip(places_of(into, final), final):
+                place.copy_(value)
     else:
-        final = [torch.empty_like(value) for value in given]
+        final = [torch.empty_like(value) for value in given] if into is None else places_of(into, given)
         run_steps = forward_launch(sizes, size, tape, matrices, memory, links, ends, ends_of_state=(*given, *final))
         run_steps(0, steps)
     hidden, state_cell, read, read_rows, read_weights = final
@@ -136,6 +146,20 @@ def _forward(
     by_one = by_steps.pays_backward(batch) if chosen is None else chosen
     run = Run(sizes, size, x, weights, tape, ends, rows, by_one, lengths is not None)
     return tape.joint[1:].to(x.dtype), after, run
+
+
+def copy_stores(before: Before, into: Before) -> None:
+    """Memory and links of one state to the tensors of another of the same shapes."""
+    pairs = list(zip(into.memory.tensors(), before.memory.tensors()))
+    if into.links is not None and before.links is not None:
+        pairs += zip(into.links.tensors(), before.links.tensors())
+    for new, old in pairs:
+        new.copy_(old)
+
+
+def places_of(into: Before, given: list[Tensor]) -> list[Tensor]:
+    """Where the state's five tensors go; what there is none of goes nowhere."""
+    return [nothing if place is None else place for place, nothing in zip(into[:5], given)]
 
 
 def plain(value: Tensor) -> Tensor:

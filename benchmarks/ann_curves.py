@@ -1,0 +1,126 @@
+"""Recall against time: every index over one set of words at several settings, and libraries beside them.
+
+The index stands by itself here, full of words, asked what the model asks: four heads at a time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import sparsam
+from benchmarks import ann_libraries
+from benchmarks.trained_words import Written, recall_by_head
+from sparsam import indexes
+from sparsam.engines.native.index import core_settings
+
+CHANGES, UPDATES = 5_000, 500
+FEWEST_IN_CELLS = 65_536  # words from which on a pre-loaded memory lies in cells (csrc/index/cells.h)
+# The settings of a curve; the default is one of them. "pre-loaded": of words that do not change.
+CURVES: dict[str, list[indexes.Index]] = {
+    "scan": [sparsam.Scan(checks=n) for n in (4, 8, 16, 32, 64, 96, 192)],
+    "scan, pre-loaded": [sparsam.Scan(reach=n) for n in (20, 30, 40, 50, 58, 70)],
+    "LSH": [sparsam.LSH(checks=n) for n in (256, 1_024, 4_096, 8_192, 12_288)],
+    "LSH in tables": [sparsam.LSH(few=8_192, probes=n, checks=max(32, n // 2)) for n in (48, 192, 768, 3_072, 12_288)],
+    "k-d forest": [sparsam.KDForest(checks=n) for n in (32, 128, 512, 2_048, 8_192, sparsam.KDForest().checks)],
+}
+DEFAULTS = {
+    "scan": sparsam.Scan(),
+    "scan, pre-loaded": sparsam.Scan(),
+    "LSH": sparsam.LSH(),
+    "k-d forest": sparsam.KDForest(),
+}
+
+
+def points(data: Written, libraries: bool = False) -> Iterator[dict[str, Any]]:
+    """One finding after the other: exact search in NumPy, our indexes, then the libraries that are installed."""
+    for name, settings in CURVES.items():
+        frozen = name.endswith("pre-loaded")
+        if frozen and len(data.words) < FEWEST_IN_CELLS:
+            continue
+        for index in settings:
+            yield {"curve": name, "default": index == DEFAULTS.get(name), **on_written(data, index, frozen)}
+    if libraries:
+        for contender in ann_libraries.contenders(data.words):
+            yield from beside(data, contender)
+
+
+def on_written(data: Written, index: indexes.Index, frozen: bool = False) -> dict[str, Any]:
+    """An index by itself over words that a trained model wrote, asked what that model asks."""
+    from sparsam import _native
+
+    made = _native.ArrayIndex(data.words, core_settings(index))
+    rows = np.arange(len(data.words), dtype=np.int32)
+    build = _seconds(lambda: made.build(rows, 1))
+    if frozen:
+        build += _seconds(lambda: made.freeze(1))
+    shares = recall_by_head(made, data)
+    found: dict[str, Any] = {
+        "setting": repr(index),
+        "words": len(data.words),
+        "recall of K by head": shares,
+        "recall of K": float(np.mean(shares)),
+        "us per step, all heads": us_each(
+            lambda some: made.nearest(np.ascontiguousarray(some.reshape(-1, data.words.shape[1])), data.heads),
+            np.array_split(data.queries, 4),
+        ),
+        "seconds to build": build,
+        "bytes per word": made.bytes / len(data.words),
+    }
+    if not frozen:
+        changed = np.random.default_rng(3).permutation(len(data.words))[:CHANGES].astype(np.int32)
+        found["us insert + remove"] = us_each(made.churn, np.array_split(changed, 5))
+        found["us update"] = us_each(made.update_all, np.array_split(changed, 5))
+    return found
+
+
+def beside(data: Written, contender: ann_libraries.Contender) -> Iterator[dict[str, Any]]:
+    """A library over the same words: some of them change, then it is asked at each of its settings."""
+    changed = np.random.default_rng(3).permutation(len(data.words))[:UPDATES]
+    build = _seconds(lambda: contender.build(data.words))
+    # Words change places, so that after all updates the index holds what it held before.
+    update = _seconds(lambda: contender.update(changed, data.words[np.roll(changed, 1)])) / UPDATES * 1e6
+    contender.update(changed, data.words[changed])
+    for setting in contender.settings:
+        contender.set(setting)
+        shares, times = [], []
+        for head in range(data.heads):
+            begin = time.thread_time()
+            found = contender.query(data.queries[:, head], data.truth.shape[-1])
+            times.append((time.thread_time() - begin) / len(data.queries) * 1e6)
+            hits = (data.truth[:, head, :, None] == np.asarray(found)[:, None, :]).any(-1)
+            shares.append(float(hits.mean()))
+        yield {
+            "curve": contender.name,
+            "default": False,
+            "setting": contender.label(setting),
+            "words": len(data.words),
+            "recall of K by head": shares,
+            "recall of K": float(np.mean(shares)),
+            "us per step, all heads": float(np.sum(times)),
+            "seconds to build": build,
+            "us update": update,
+            "bytes per word": contender.bytes() / len(data.words),
+        }
+
+
+def us_each(call: Callable[[Any], object], passes: list[np.ndarray]) -> float:
+    """Microseconds for each of a pass's items, median over the passes.
+
+    Processor time of one thread: other work on the machine does not count.
+    """
+    times = []
+    for items in passes:
+        begin = time.thread_time()
+        call(items)
+        times.append((time.thread_time() - begin) / len(items) * 1e6)
+    return float(np.median(times))
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
