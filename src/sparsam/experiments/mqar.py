@@ -176,7 +176,7 @@ def report(out: str | Path) -> str:
         if some:
             title = f"MQAR ({start}): accuracy over pairs"
             token_report.draw_accuracy(some, long, out / f"{start}-accuracy.png", title)
-    token_report.draw_costs(cost, out)
+    token_report.draw_costs(cost, out / "cost.png")
     return text
 
 

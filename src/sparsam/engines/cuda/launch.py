@@ -26,6 +26,7 @@ SPLIT, SPLIT_CODED = 128, 256  # rows that a split search looks at together; of 
 FEW_PARTS = 16  # with fewer, each looks at more groups of codes: in all enough to find nearly all
 ELEMENTS = 16  # whose controllers are multiplied together
 GROUP, STAGES = 16, 4  # rows of which it keeps the best score; blocks on their way
+SEARCH_REGISTERS = 64  # to a thread of a split search: four programs on a multiprocessor in place of two
 
 _compiled: dict[Any, Any] = {}
 
@@ -42,20 +43,23 @@ def bound(
     constants: dict[str, Any],
     warps: int,
     types: tuple[torch.dtype, ...] = (),
+    registers: int | None = None,
 ) -> Callable[..., None]:
     """What launches a kernel whose constants come last: called with the arguments that follow `arguments`.
 
     Triton finds the compiled kernel again at every launch by looking at all arguments, which takes longer than a step
     of a sequence. Here whole numbers are not compiled for and every tensor begins at a multiple of 16 bytes, so the
     constants decide, with the `types` of those tensors that are not always of one. Tensors are handed over as their
-    addresses: for a tensor the launcher asks the driver about it, and a kernel here has up to sixty.
+    addresses: for a tensor the launcher asks the driver about it, and a kernel here has up to sixty. With fewer
+    `registers` to a thread, more programs run side by side on a multiprocessor.
     """
     if interpreted():
         given = _tensors(arguments)
         return lambda *more: kernel[grid](*given, *more, **constants, num_warps=warps)
+    options = {"num_warps": warps} if registers is None else {"num_warps": warps, "maxnreg": registers}
     values = tuple(constants.values())
     device = torch._C._cuda_getDevice()
-    key = (kernel.__name__, values, warps, types, device)
+    key = (kernel.__name__, values, warps, registers, types, device)
     found = _compiled.get(key)
     if found is not None:
         run, stream = found[(*grid, 1, 1)[:3]], torch._C._cuda_getCurrentRawStream(device)
@@ -67,7 +71,7 @@ def bound(
         return launch
 
     def first(*more: Any) -> None:
-        _compiled[key] = kernel[grid](*_tensors(arguments), *more, **constants, num_warps=warps)
+        _compiled[key] = kernel[grid](*_tensors(arguments), *more, **constants, **options)
 
     return first
 
@@ -230,7 +234,8 @@ def search_launch(
         C=looked,
         CP=power_of_two(looked, size.KP),
     )
-    return bound(kernel, (batch, parts), (*given, batch, rows, groups), constants, warps)
+    arguments = (*given, batch, rows, groups)
+    return bound(kernel, (batch, parts), arguments, constants, warps, registers=SEARCH_REGISTERS)
 
 
 def encoded(size: Layout, words: Tensor) -> Tensor:
