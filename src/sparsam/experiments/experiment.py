@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,6 +40,19 @@ def register(recipe: Recipe) -> Recipe:
     """Make a recipe known by its function's name, with - for _."""
     RECIPES.add(recipe.__name__.replace("_", "-"), recipe)
     return recipe
+
+
+def grid(
+    config: Callable[[str, str], RunConfig], tasks: Iterable[str], models: Iterable[str], seeds: int
+) -> dict[str, RunConfig]:
+    """Runs `<task>-<model>-<seed>` of all these, by name; `config(task, model)` is what their seeds have in common."""
+    runs = {}
+    for task, model in itertools.product(tasks, models):
+        common = config(task, model)
+        for seed in range(seeds):
+            name = f"{task}-{model}-{seed}"
+            runs[name] = replace(common, name=name, seed=seed)
+    return runs
 
 
 def reproduce(
