@@ -8,7 +8,7 @@ The gates begin open (each item to a new word, all of it), since what is lost at
 
 from __future__ import annotations
 
-from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.experiment import Experiment, grid, register
 from sparsam.training.config import ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 from sparsam.training.start import StartConfig
 
@@ -21,14 +21,12 @@ START = StartConfig(write=9.0, reuse=-9.0)
 TEST_SIZES = (20, 40, 100, 200)
 
 
+@register
 def copy_lengths(seeds: int = 3, budget: float | None = None, steps: int = 10_000) -> Experiment:
     """`seeds` runs of `steps` minibatches, each of at most `budget` seconds."""
-    runs = {}
-    for seed in range(seeds):
-        name = f"copy-sdnc-{seed}"
-        runs[name] = RunConfig(
-            name=name,
-            seed=seed,
+
+    def config(task: str, model: str) -> RunConfig:
+        return RunConfig(
             model=MODEL,
             task=TASK,
             start=START,
@@ -41,4 +39,6 @@ def copy_lengths(seeds: int = 3, budget: float | None = None, steps: int = 10_00
             checkpoint_every=1_000,
             threads=1,
         )
+
+    runs = grid(config, ["copy"], ["sdnc"], seeds)
     return Experiment("copy-lengths", "Copy beyond the trained length", runs, solved=0.1, test_sizes=TEST_SIZES)
