@@ -29,7 +29,10 @@ def run(memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, 
         joint, *after = plain_sequence(step, x, values, ends)
         timed = [access.at(t // 2, None if ends is None else t // 2 < ends) for t, access in enumerate(accesses)]
         return Ran(joint, dict(zip(names, after)), timed)
-    joint, *after = sequences_of(memory, cell, names)(x, values, ends)
+    if torch.compiler.is_compiling():
+        joint, *after = plain_sequence(stepper(memory, cell, names), x, values, ends)
+    else:
+        joint, *after = sequences_of(memory, cell, names)(x, values, ends)
     return Ran(joint, dict(zip(names, after)), [])
 
 

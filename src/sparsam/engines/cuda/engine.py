@@ -8,7 +8,6 @@ asked for and there are many.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import importlib.util
 from typing import Any
 
@@ -18,9 +17,9 @@ from torch import Tensor
 from sparsam import indexes
 from sparsam.engines import boundary
 from sparsam.engines.boundary import Inputs, Outputs
-from sparsam.engines.cuda import dense, program, streaming
+from sparsam.engines.cuda import dense, operators, program, streaming
 from sparsam.engines.cuda.launch import interpreted
-from sparsam.engines.cuda.layout import layout_of
+from sparsam.engines.cuda.layout import accesses_of
 from sparsam.engines.cuda.links import from_dense_links, no_sparse_links
 from sparsam.engines.cuda.memory import fresh_memory, from_dense
 from sparsam.engines.cuda.weights import Weights
@@ -34,13 +33,9 @@ from sparsam.trace import READ, WRITE, Access
 MOST_ACCESSES = 256  # rows of a step that a program compares with each other
 MOST_LINKS = 128
 DTYPES = (torch.float32, torch.bfloat16)
+TRITON_IS_THERE = importlib.util.find_spec("triton") is not None
 
 _plain = ReferenceEngine()
-
-
-@functools.lru_cache(maxsize=1)
-def triton_is_there() -> bool:
-    return importlib.util.find_spec("triton") is not None
 
 
 class CudaEngine(Engine):
@@ -48,6 +43,7 @@ class CudaEngine(Engine):
 
     name = "cuda"
     rank = 2
+    compiles = True
     fuses = ("lstm", "gru")
 
     def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
@@ -58,7 +54,7 @@ class CudaEngine(Engine):
             if memory.name not in dense.DENSE:
                 return f"it has no {memory.name.upper()}"
             return None if like.device.type == "cuda" else "Triton's interpreter has no CUDA graphs"
-        if not triton_is_there():
+        if not TRITON_IS_THERE:
             return "it needs the package triton, which is not installed"
         options = [f"{name}={value}" for name, value in memory.options().items()]
         if options:
@@ -73,7 +69,7 @@ class CudaEngine(Engine):
             return f"it runs in float32 or bfloat16, the parameters are {like.dtype}"
         if sizes.k_links > MOST_LINKS:
             return f"it has room for {MOST_LINKS} links to a row, not {sizes.k_links}"
-        if layout_of(sizes, "none", 0).ACCESSES > MOST_ACCESSES:
+        if accesses_of(sizes.heads, sizes.k) > MOST_ACCESSES:
             return f"num_heads and k are too large together: it has room for {MOST_ACCESSES} accesses in a step"
         return None
 
@@ -102,6 +98,8 @@ class CudaEngine(Engine):
             super().check(memory, state)
 
     def _run(self, memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+        if torch.compiler.is_compiling():
+            return operators.traced_run(memory, cell, x, state, ends, record)
         if x.shape[0] == 1 and ends is None and not record and not torch.is_grad_enabled():
             ran = streaming.run(memory, cell, x, state)
             if ran is not None:

@@ -24,6 +24,19 @@ def aligned(count: int) -> int:
     return -(-count // 4) * 4
 
 
+def heads_of(heads: int) -> int:
+    return power_of_two(heads, 2)
+
+
+def reads_of(heads: int, k: int) -> int:
+    return power_of_two(k, 16 // min(heads_of(heads), 16))
+
+
+def accesses_of(heads: int, k: int) -> int:
+    """Entries of a write and a read together."""
+    return power_of_two(2 * heads_of(heads) * reads_of(heads, k) + heads_of(heads), 16)
+
+
 @dataclass(frozen=True)
 class Layout:
     """Letters as in `sparsam.state`; the powers of two have a P (`sparsam.engines.cuda.kernels` uses these names)."""
@@ -79,11 +92,11 @@ class Layout:
 
     @cached_property
     def RP(self) -> int:
-        return power_of_two(self.R, 2)
+        return heads_of(self.R)
 
     @cached_property
     def KP(self) -> int:
-        return power_of_two(self.K, 16 // min(self.RP, 16))
+        return reads_of(self.R, self.K)
 
     @cached_property
     def WP(self) -> int:
@@ -101,7 +114,7 @@ class Layout:
     @cached_property
     def ACCESSES(self) -> int:
         """Entries of a write and a read together."""
-        return power_of_two(2 * self.RK + self.RP, 16)
+        return accesses_of(self.R, self.K)
 
     @cached_property
     def KLP(self) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -213,34 +213,51 @@ def last_written(words: Tensor) -> Tensor:
     return (words.ne(0).any(-1) * number).amax(-1).to(torch.int32)
 
 
-def working_copy(memory: CudaMemory, sizes: Any, steps: int) -> CudaMemory:
-    """What a call of `steps` steps writes to: a copy with room for the rows and the accesses it can add.
+class Room(NamedTuple):
+    """What a call needs of a memory."""
 
-    Room grows by halves, so that of many short calls few have to make it.
-    """
-    batch, there, width = memory.words.shape
-    if memory.entries > 2 * there + SPARE_ENTRIES:
-        memory = in_order(memory)
+    rows: int
+    places: int  # in the queue
+    touched: int  # as in `CudaMemory`, after the call
+    entries: int
+    ordered: bool  # the queue is put in order before
+
+
+def room_for(memory: CudaMemory, sizes: Any, steps: int) -> Room:
+    """Room for the rows and the accesses that `steps` steps can add; it grows by halves, so that of many short calls
+    few have to make it."""
+    there, places, entries = memory.words.shape[1], memory.queue_rows.shape[1], memory.entries
+    ordered = entries > 2 * there + SPARE_ENTRIES
+    if ordered:
+        places = entries = there
     touched = min(sizes.rows, memory.touched + (sizes.heads + sizes.k) * steps)
-    entries = memory.entries + steps * (2 * sizes.heads * sizes.k + sizes.heads)
+    entries = entries + steps * (2 * sizes.heads * sizes.k + sizes.heads)
     rows = there if touched <= there else min(sizes.rows, max(touched, there + there // 2))
-    places = memory.queue_rows.shape[1]
     places = places if entries <= places else max(entries, places + places // 2)
+    return Room(rows, places, touched, entries, ordered)
+
+
+def working_copy(memory: CudaMemory, sizes: Any, steps: int) -> CudaMemory:
+    """What a call of `steps` steps writes to: a copy with room for what it can add."""
+    room = room_for(memory, sizes, steps)
+    batch, _, width = memory.words.shape
+    if room.ordered:
+        memory = in_order(memory)
     if memory.words.stride(1) == 0:  # blank and never touched
-        words = memory.words.new_zeros(batch, rows, width)
-        last_access = memory.last_access.new_zeros(batch, rows)
+        words = memory.words.new_zeros(batch, room.rows, width)
+        last_access = memory.last_access.new_zeros(batch, room.rows)
     else:
-        words = _extended(memory.words.detach(), rows)
-        last_access = _extended(memory.last_access, rows)
+        words = _extended(memory.words.detach(), room.rows)
+        last_access = _extended(memory.last_access, room.rows)
     return CudaMemory(
         words,
         last_access,
         memory.counters.clone(memory_format=torch.contiguous_format),
-        _extended(memory.queue_rows, places, filled=False),
-        _extended(memory.queue_stamps, places, filled=False),
+        _extended(memory.queue_rows, room.places),
+        _extended(memory.queue_stamps, room.places),
         memory.rows,
-        touched,
-        entries,
+        room.touched,
+        room.entries,
         memory.start,
     )
 
@@ -250,8 +267,8 @@ def _wide(values: Tensor) -> Tensor:
     return values[0].contiguous().view(torch.complex128).expand(values.shape[0], -1, -1)
 
 
-def _extended(values: Tensor, rows: int, filled: bool = True) -> Tensor:
-    """A copy of values (B, M, ...) with room for `rows`, blank where it is to be `filled`."""
+def _extended(values: Tensor, rows: int) -> Tensor:
+    """A copy of values (B, M, ...) with room for `rows`, blank where there were none."""
     there = values.shape[1]
     if rows == there:
         if values.dim() == 3 and values.stride(0) == 0 and values.stride(2) == 1 and values.shape[2] % 4 == 0:
@@ -259,6 +276,6 @@ def _extended(values: Tensor, rows: int, filled: bool = True) -> Tensor:
             return _wide(values).clone(memory_format=torch.contiguous_format).view(values.dtype)
         return values.clone(memory_format=torch.contiguous_format)
     shape = (values.shape[0], rows, *values.shape[2:])
-    copy = values.new_zeros(shape) if filled else values.new_empty(shape)
+    copy = values.new_zeros(shape)
     copy[:, :there] = values
     return copy

@@ -79,17 +79,18 @@ def forward(
     lengths: Tensor | None = None,
     stepwise: bool | None = None,
     into: Before | None = None,
+    blank_tape: bool = False,
 ) -> tuple[Tensor, Before, Run]:
     """Run x (T, B, I), or with cell "none" the interface before its activation (T, B, F).
 
     Returns [h, r] (T, B, H + R W) of every step (zero past an element's length), the state after it, and what the
     backward pass needs. `stepwise` chooses how (None: by what is faster). The state after it is made `into` tensors
-    that have room for it, or into new ones.
+    that have room for it, or into new ones. A `blank_tape` holds zeros where nothing is written.
     """
     if cell not in CELLS:
         raise ValueError(f"cell: expected one of {', '.join(CELLS)}, got {cell!r}")
     with on_device_of(x):
-        return _forward(sizes, cell, x, weights, before, lengths, stepwise, into)
+        return _forward(sizes, cell, x, weights, before, lengths, stepwise, into, blank_tape)
 
 
 def _forward(
@@ -101,12 +102,15 @@ def _forward(
     lengths: Tensor | None,
     stepwise: bool | None,
     into: Before | None,
+    blank_tape: bool,
 ) -> tuple[Tensor, Before, Run]:
     size = layout_of(sizes, cell, 0 if weights is None else weights.hidden.shape[1])
     steps, batch, _ = x.shape
     x = plain(x)
     tape = Tape(size, steps, batch, x)
-    ends = _all_steps(steps, batch, x.device) if lengths is None else lengths.to(device=x.device, dtype=torch.int32)
+    if blank_tape:
+        tape.arena.zero_()
+    ends = ends_of(lengths, steps, batch, x.device)
     if weights is None:
         matrices = None
         tape.interface.copy_(x)
@@ -171,6 +175,11 @@ def plain(value: Tensor) -> Tensor:
 def _zeros(shape: tuple[int, ...], device: torch.device) -> Tensor:
     """Gradients that nobody gave, for reading only."""
     return torch.zeros(shape, dtype=torch.float32, device=device)
+
+
+def ends_of(lengths: Tensor | None, steps: int, batch: int, device: torch.device) -> Tensor:
+    """(B,) int32: the step that each element ends with."""
+    return _all_steps(steps, batch, device) if lengths is None else lengths.to(device=device, dtype=torch.int32)
 
 
 @lru_cache(maxsize=64)

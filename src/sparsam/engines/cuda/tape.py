@@ -48,8 +48,17 @@ class Tape(Pieces):
 Tape.NAMES = tuple(Tape.__annotations__)
 
 
+def numbers_of(size: Layout, steps: int, batch: int) -> int:
+    """How many numbers a tape has, the joint one aside; sizes may be those of a traced graph."""
+    return _placed(size, steps, batch)[1]
+
+
 @lru_cache(maxsize=256)
 def _places(size: Layout, steps: int, batch: int) -> tuple[Places, int]:
+    return _placed(size, steps, batch)
+
+
+def _placed(size: Layout, steps: int, batch: int) -> tuple[Places, int]:
     """Places of every tensor but the joint one."""
     heads, k = (steps, batch, size.RP), size.KP
     read, later = (*heads, k), (steps + 1, batch, size.RP, k)
