@@ -115,6 +115,33 @@ def test_links_are_the_references(device):
         assert int((columns >= 0).sum(-1).max()) <= 3
 
 
+@pytest.mark.parametrize("settings", [{}, {"num_heads": 1, "k": 3, "memory_size": 5}, {"num_heads": 3, "memory_size": 9}])
+def test_free_gates_choose_the_references_rows(settings, device):
+    """Long enough for words to be freed and written again; the gates learn."""
+    reference, kernels = pair("sdnc", device, allocation="free", k_links=3, **settings)
+    x = torch.randn(8, 2, 3)
+    found, expected = run(kernels, x, device), run(reference, x, device)
+    assert_same(found, expected)
+    torch.testing.assert_close(dense(found[1].memory).usage, expected[1].memory.usage, rtol=1e-4, atol=1e-6)
+    gates = slice(reference.memory.interface.offsets()["free_gates"], None)
+    names = [name for name, _ in reference.named_parameters()]
+    assert float(expected[2][1 + names.index("interface.weight")][gates].abs().max()) > 0
+
+
+def test_free_gates_with_padding_and_states_of_the_reference(device):
+    reference, kernels = pair("sdnc", device, allocation="free", num_heads=1, k=3, similarity="dot")
+    x, lengths = torch.randn(5, 3, 3), torch.tensor([5, 1, 3])
+    assert_same(run(kernels, x, device, lengths), run(reference, x, device, lengths))
+    x = x.to(device)
+    with torch.no_grad():
+        _, state = reference(x)
+        torch.testing.assert_close(kernels(x, state.to(engine="cuda"))[0], reference(x, state)[0], rtol=1e-4, atol=1e-5)
+        _, ours = kernels(x)
+        torch.testing.assert_close(
+            reference(x, ours.to(engine="reference"))[0], reference(x, state)[0], rtol=1e-4, atol=1e-5
+        )
+
+
 def test_an_old_state_is_still_a_value(device):
     _, kernels = pair("sdnc", device)
     x = torch.randn(3, 1, 3, device=device)
@@ -174,7 +201,6 @@ def test_it_runs_backward_more_than_once(device):
     "name,settings,reason",
     [
         ("sdnc", {"link_gradients": True}, "link_gradients"),
-        ("sdnc", {"allocation": "free"}, "allocation"),
         ("sam", {"index": "kdtree"}, "scans"),
         ("sam", {"masked": True}, "masked"),
         ("sam", {"num_heads": 8, "k": 14}, "too large together"),

@@ -63,8 +63,6 @@ class CudaEngine(Engine):
             return f"it has exact search (index='linear') and scans ('scan', 'auto') only, not {sizes.index}"
         if sizes.link_gradients:
             return "it has no link_gradients=True"
-        if sizes.allocation != "ring":
-            return f"it has no allocation={sizes.allocation!r}"
         if like.dtype not in DTYPES:
             return f"it runs in float32 or bfloat16, the parameters are {like.dtype}"
         if sizes.k_links > MOST_LINKS:

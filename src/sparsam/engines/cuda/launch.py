@@ -165,6 +165,7 @@ def forward_launch(
         memory.counters,
         memory.queue_rows,
         memory.queue_stamps,
+        none if memory.usage is None else memory.usage,
         *((none,) * 6 if links is None else links.tensors()),
         *(new_scratch(size, batch, none) if scratch is None else scratch),
         none if partial is None else partial,

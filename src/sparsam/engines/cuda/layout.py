@@ -47,6 +47,7 @@ class Layout:
     K: int
     W: int
     KL: int  # 0 without links
+    FREE: bool = False  # usage and free gates choose the rows to write anew, not the ring
 
     @cached_property
     def J(self) -> int:
@@ -56,7 +57,7 @@ class Layout:
     @cached_property
     def F(self) -> int:
         """Width of the interface, as it is declared."""
-        return sparse_interface(self.R, self.W, self.KL > 0).size
+        return sparse_interface(self.R, self.W, self.KL > 0, self.FREE).size
 
     @cached_property
     def JS(self) -> int:
@@ -131,10 +132,11 @@ class Layout:
 
 
 @lru_cache(maxsize=256)
-def _layout(cell: str, hidden: int, heads: int, k: int, width: int, k_links: int) -> Layout:
-    return Layout(cell, hidden, heads, k, width, k_links)
+def _layout(cell: str, hidden: int, heads: int, k: int, width: int, k_links: int, free: bool) -> Layout:
+    return Layout(cell, hidden, heads, k, width, k_links, free)
 
 
 def layout_of(sizes: Any, cell: str, hidden: int) -> Layout:
     """The layout of a memory's description with a controller of `hidden` units."""
-    return _layout(cell, 0 if cell == "none" else hidden, sizes.heads, sizes.k, sizes.width, sizes.k_links)
+    units, free = 0 if cell == "none" else hidden, sizes.allocation == "free"
+    return _layout(cell, units, sizes.heads, sizes.k, sizes.width, sizes.k_links, free)

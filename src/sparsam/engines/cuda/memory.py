@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from sparsam.state import DenseMemory, blended, changed_rows, converted, taken
 
+TENSORS = ("words", "last_access", "counters", "queue_rows", "queue_stamps", "usage")
 CLOCK, USED, FRONTIER, HEAD, TAIL = range(5)  # columns of `counters`
 COUNTERS = 8
 SPARE_ENTRIES = 4096  # of a queue, beyond twice its rows, before it is put in order again
@@ -40,6 +41,7 @@ class CudaMemory:
     touched: int  # no row from here on was ever written or read, as the host knows without asking the device
     entries: int  # likewise the end of the queue
     start: Tensor | None = None  # M_0 (N, W) or (B, N, W); None for a blank one
+    usage: Tensor | None = None  # u (B, M), of a model with free gates
 
     engine = "cuda"
 
@@ -53,18 +55,11 @@ class CudaMemory:
         return self.counters[:, CLOCK].long()
 
     def tensors(self) -> tuple[Tensor, ...]:
-        return self.words, self.last_access, self.counters, self.queue_rows, self.queue_stamps
+        ring = (self.words, self.last_access, self.counters, self.queue_rows, self.queue_stamps)
+        return ring if self.usage is None else (*ring, self.usage)
 
     def _with(self, tensors: Iterable[Tensor]) -> CudaMemory:
-        words, last_access, counters, queue_rows, queue_stamps = tensors
-        return dataclasses.replace(
-            self,
-            words=words,
-            last_access=last_access,
-            counters=counters,
-            queue_rows=queue_rows,
-            queue_stamps=queue_stamps,
-        )
+        return dataclasses.replace(self, **dict(zip(TENSORS, tensors)))
 
     def detach(self) -> CudaMemory:
         if not self.words.requires_grad and (self.start is None or not self.start.requires_grad):
@@ -126,7 +121,7 @@ class CudaMemory:
 
     def grown(self, rows: int, room: int) -> CudaMemory:
         """The same memory with at least `rows` rows and `room` places in its queue."""
-        words, last_access, counters, queue_rows, queue_stamps = self.tensors()
+        words, last_access, counters, queue_rows, queue_stamps, *usage = self.tensors()
         more, places = max(rows - words.shape[1], 0), max(room - queue_rows.shape[1], 0)
         return self._with(
             (
@@ -135,6 +130,7 @@ class CudaMemory:
                 counters,
                 F.pad(queue_rows, (0, places)),
                 F.pad(queue_stamps, (0, places)),
+                *(F.pad(value, (0, more)) for value in usage),
             )
         )
 
@@ -149,7 +145,7 @@ class CudaMemory:
     def dense(self) -> DenseMemory:
         """The reference's memory of the same words and ring, all N rows of it."""
         rows = self.grown(self.rows, 0)
-        return DenseMemory(rows.words, rows.last_access.long(), self.clock, self.whole_start())
+        return DenseMemory(rows.words, rows.last_access.long(), self.clock, self.whole_start(), rows.usage)
 
 
 torch.serialization.add_safe_globals([CudaMemory])
@@ -168,7 +164,8 @@ def fresh_memory(sizes: Any, batch: int, initial: Tensor | None, like: Tensor) -
         words = initial.to(torch.float32).expand(batch, rows, width)
         used = last_written(initial.detach()).expand(batch)
         counters = torch.stack([used if i == USED else torch.zeros_like(used) for i in range(COUNTERS)], dim=1)
-    return CudaMemory(words, counts.expand(batch, there), counters, empty, empty, rows, there, 0, initial)
+    usage = words.new_zeros(1, 1).expand(batch, there) if sizes.allocation == "free" else None
+    return CudaMemory(words, counts.expand(batch, there), counters, empty, empty, rows, there, 0, initial, usage)
 
 
 def from_dense(memory: DenseMemory) -> CudaMemory:
@@ -188,6 +185,7 @@ def from_dense(memory: DenseMemory) -> CudaMemory:
         memory.words.shape[1],
         0,
         memory.start,
+        memory.usage,
     )
     return in_order(plain)
 
@@ -231,7 +229,8 @@ def room_for(memory: CudaMemory, sizes: Any, steps: int) -> Room:
     if ordered:
         places = entries = there
     touched = min(sizes.rows, memory.touched + (sizes.heads + sizes.k) * steps)
-    entries = entries + steps * (2 * sizes.heads * sizes.k + sizes.heads)
+    if sizes.allocation == "ring":
+        entries = entries + steps * (2 * sizes.heads * sizes.k + sizes.heads)
     rows = there if touched <= there else min(sizes.rows, max(touched, there + there // 2))
     places = places if entries <= places else max(entries, places + places // 2)
     return Room(rows, places, touched, entries, ordered)
@@ -259,6 +258,7 @@ def working_copy(memory: CudaMemory, sizes: Any, steps: int) -> CudaMemory:
         room.touched,
         room.entries,
         memory.start,
+        None if memory.usage is None else _extended(memory.usage, room.rows),
     )
 
 

@@ -76,7 +76,7 @@ class HeldMemory(CudaMemory):
     def __reduce__(self) -> Any:
         """Copies and files have tensors of their own."""
         tensors = [value.clone() for value in self.tensors()]
-        return CudaMemory, (*tensors, self.rows, self.touched, self.entries, self.start)
+        return CudaMemory, (*tensors[:5], self.rows, self.touched, self.entries, self.start, *tensors[5:])
 
 
 class Arena:
@@ -129,6 +129,8 @@ class Buffers:
             "queue_rows": ((batch, places), torch.int32),
             "queue_stamps": ((batch, places), torch.int32),
         }
+        if state.memory.usage is not None:
+            held["usage"] = ((batch, rows), torch.float32)
         self.memory = Arena(held, read.device)
         listed: Shapes = {}
         for name, value in _link_tensors(state).items():
@@ -153,8 +155,8 @@ class Buffers:
     def before(self, rows: int) -> program.Before:
         """All of it, as a sequence takes it; what the host knows of a memory is not in here."""
         small = {name: self.small.view(name) for name in self.seen}
-        tensors: Any = (*map(self.memory.view, self.memory.places), rows, 0, 0)
-        memory, links = CudaMemory(*tensors), self.linked(rows)
+        tensors = dict(zip(self.memory.places, map(self.memory.view, self.memory.places)))
+        memory, links = CudaMemory(**tensors, rows=rows, touched=0, entries=0), self.linked(rows)
         every: Any = (small.get("hidden"), small.get("cell"), *(small[name] for name in READS), memory, links)
         return program.Before(*every)
 
@@ -283,6 +285,8 @@ class Stream:
         """The state after a step, in the buffers that it went to."""
         held = object.__new__(HeldMemory)
         held.__dict__.update(buffers=buffers, rows=memory.rows, touched=touched, entries=entries, start=memory.start)
+        if "usage" in buffers.memory.places:
+            held.__dict__["usage"] = buffers.memory.view("usage")
         buffers.holder = weakref.ref(held)
         fields: dict[str, Any] = {name: buffers.small.view(name) for name in buffers.seen}
         fields["memory"] = held

@@ -29,6 +29,8 @@ class Tape(Pieces):
     content_words: Tensor
     to_predecessors: Tensor  # (T, B, RP, KP, KP): N(j, i) of the rows i read now and j read before
     to_successors: Tensor  # P(j, i)
+    room: Tensor  # with free gates: what the words of `unused` have room for (T, B, RP), and their usage at first
+    usage_before: Tensor
 
     def __init__(self, size: Layout, steps: int, batch: int, like: Tensor, arena: Tensor | None = None) -> None:
         self.size, self.steps, self.batch = size, steps, batch
@@ -79,5 +81,7 @@ def _placed(size: Layout, steps: int, batch: int) -> tuple[Places, int]:
             "content_words": ((*read, size.WP) if content else none, False),
             "to_predecessors": ((*read, k) if content else none, False),
             "to_successors": ((*read, k) if content else none, False),
+            "room": (heads if size.FREE else none, False),
+            "usage_before": (heads if size.FREE else none, False),
         }
     )

@@ -11,6 +11,7 @@ from sparsam.engines.cuda.kernels.following import read_modes
 from sparsam.engines.cuda.kernels.products import vector_times_matrix
 from sparsam.engines.cuda.kernels.rows import add_to_rows
 from sparsam.engines.cuda.kernels.similarity_gradient import similarity_gradient
+from sparsam.engines.cuda.kernels.usage import room_gradient
 
 
 @triton.jit(do_not_specialize=["begin", "end", "B", "M"])
@@ -30,6 +31,8 @@ def backward(
     content_words,
     to_predecessors,
     to_successors,
+    room,
+    usage_before,
     # parameters
     recurrent,  # (4 H, JS)
     interface_matrix,  # (F, HS)
@@ -64,6 +67,7 @@ def backward(
     KP: tl.constexpr,
     WP: tl.constexpr,
     KL: tl.constexpr,
+    FREE: tl.constexpr,
     SIMILARITY: tl.constexpr,
     PRODUCT: tl.constexpr,
 ):
@@ -183,12 +187,29 @@ def backward(
             d_prior = tl.sum(prior_gradient * word[:, None, :], 2)
             d_fresh = tl.sum(fresh_gradient * word, 1)
             of_prior = tl.sum(d_prior * previous, 1)
-            d_alpha = (gamma * of_prior + (1 - gamma) * d_fresh) * alpha * (1 - alpha)
-            d_gamma = alpha * (of_prior - d_fresh) * gamma * (1 - gamma)
             kept = tl.where(prior, (alpha * gamma)[:, None], 0.0)
             d_previous += kept * d_prior
             d_word = tl.sum((kept * previous)[:, :, None] * prior_gradient, 1)
-            d_word += (alpha * (1 - gamma))[:, None] * fresh_gradient
+            anew = alpha * (1 - gamma)
+            if FREE:
+                has_room = tl.load(room + tb * RP + head, mask=is_head, other=1.0)
+                free_gates = request + 2 * WORDS + 6 * R + head
+                d_free, d_read_before = room_gradient(
+                    anew * d_fresh,
+                    has_room,
+                    tl.load(usage_before + tb * RP + head, mask=is_head, other=0.0),
+                    fresh_row,
+                    prior_row,
+                    previous,
+                    tl.load(free_gates, mask=is_head, other=0.0),
+                    RP,
+                )
+                d_previous += d_read_before
+                anew *= has_room
+                d_fresh *= has_room
+            d_alpha = (gamma * of_prior + (1 - gamma) * d_fresh) * alpha * (1 - alpha)
+            d_gamma = alpha * (of_prior - d_fresh) * gamma * (1 - gamma)
+            d_word += anew[:, None] * fresh_gradient
             tl.debug_barrier()
             tl.store(fresh_place, tl.zeros([RP, WP], tl.float32), mask=is_word)
             tl.store(request + head_word, d_query, mask=is_word)
@@ -196,6 +217,8 @@ def backward(
             tl.store(request + 2 * WORDS + head, d_beta, mask=is_head)
             tl.store(request + 2 * WORDS + R + head, d_alpha, mask=is_head)
             tl.store(request + 2 * WORDS + 2 * R + head, d_gamma, mask=is_head)
+            if FREE:
+                tl.store(free_gates, d_free, mask=is_head)
             tl.debug_barrier()
             dw = d_previous
 
