@@ -128,6 +128,37 @@ def test_free_gates_choose_the_references_rows(settings, device):
     assert float(expected[2][1 + names.index("interface.weight")][gates].abs().max()) > 0
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{"k_links": 3}, {"k_links": 8, "num_heads": 1, "k": 3}, {"k_links": 2, "memory_size": 8, "allocation": "free"}],
+)
+def test_links_have_the_references_gradients(settings, device):
+    """From call to call too: `run` makes two. With few links some are dropped, with few words rows come back."""
+    reference, kernels = pair("sdnc", device, link_gradients=True, **settings)
+    x = torch.randn(8, 2, 3)
+    found, expected = run(kernels, x, device), run(reference, x, device)
+    assert_same(found, expected)
+    plain, _ = pair("sdnc", device, **settings)
+    without = run(plain, x, device)[2]
+    assert any(not torch.allclose(a, b, rtol=1e-2) for a, b in zip(expected[2], without))  # they do matter
+
+
+def test_links_with_gradients_go_to_and_come_from_the_reference(device):
+    model, _ = pair("sdnc", device, link_gradients=True, k_links=3)
+    x = torch.randn(6, 2, 3, device=device)
+    results = []
+    for engines in (("reference", "reference"), ("reference", "cuda"), ("cuda", "reference")):
+        model.engine = engines[0]
+        _, state = model(x[:3])
+        model.engine = engines[1]
+        y, state = model(x[3:], state.to(engine=engines[1]))
+        loss = y.square().sum() + state.to(engine="reference").links.successors.square().sum()
+        results.append([y, *torch.autograd.grad(loss, list(model.parameters()))])
+    for found in results[1:]:
+        for ours, theirs in zip(found, results[0]):
+            torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
 def test_free_gates_with_padding_and_states_of_the_reference(device):
     reference, kernels = pair("sdnc", device, allocation="free", num_heads=1, k=3, similarity="dot")
     x, lengths = torch.randn(5, 3, 3), torch.tensor([5, 1, 3])
@@ -200,7 +231,6 @@ def test_it_runs_backward_more_than_once(device):
 @pytest.mark.parametrize(
     "name,settings,reason",
     [
-        ("sdnc", {"link_gradients": True}, "link_gradients"),
         ("sam", {"index": "kdtree"}, "scans"),
         ("sam", {"masked": True}, "masked"),
         ("sam", {"num_heads": 8, "k": 14}, "too large together"),

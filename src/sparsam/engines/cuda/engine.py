@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from sparsam import indexes
 from sparsam.engines import boundary
-from sparsam.engines.boundary import Inputs, Outputs
 from sparsam.engines.cuda import dense, operators, program, streaming
 from sparsam.engines.cuda.launch import interpreted
 from sparsam.engines.cuda.layout import accesses_of
@@ -61,8 +60,6 @@ class CudaEngine(Engine):
             return f"it has no {' and no '.join(options)}"
         if not searched(sizes.index):
             return f"it has exact search (index='linear') and scans ('scan', 'auto') only, not {sizes.index}"
-        if sizes.link_gradients:
-            return "it has no link_gradients=True"
         if like.dtype not in DTYPES:
             return f"it runs in float32 or bfloat16, the parameters are {like.dtype}"
         if sizes.k_links > MOST_LINKS:
@@ -105,8 +102,9 @@ class CudaEngine(Engine):
         call = CudaCall(memory.sizes, cell, state, ends)
         weights: tuple[Any, ...] = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)
         carried: tuple[Any, ...] = (None, None) if cell is None else (state.hidden, state.cell)
-        rest: tuple[Any, ...] = (state.read, state.read_weights, state.memory.words, None)
-        out = boundary.run(call, Inputs._make((x, *weights, *carried, *rest)))
+        rest: tuple[Any, ...] = (state.read, state.read_weights, state.memory.words)
+        links = state.links.weights() if memory.sizes.link_gradients and memory.sizes.k_links else (None,) * 3
+        out = boundary.run(call, CudaInputs._make((x, *weights, *carried, *rest, *links)))
         assert call.after is not None and out.memory is not None
         held = call.after.memory
         fields: dict[str, Any] = {
@@ -120,7 +118,8 @@ class CudaEngine(Engine):
         if out.cell is not None:
             fields["cell"] = out.cell
         if call.after.links is not None:
-            fields["links"] = call.after.links
+            linked = out.predecessors is not None
+            fields["links"] = call.after.links.with_weights(*out[6:9]) if linked else call.after.links
         accesses = traced(call.run) if record else []
         call.after, call.run = None, None  # what the state needs; the tape itself belongs to the graph
         return Ran(out.joint, fields, accesses)
@@ -152,19 +151,55 @@ def cuda_fields(state: Any) -> dict[str, Any]:
     return fields
 
 
+class CudaInputs(NamedTuple):
+    """`boundary.Inputs` with the links as what they are here."""
+
+    x: Tensor
+    w_ih: Tensor | None
+    w_hh: Tensor | None
+    b_ih: Tensor | None
+    b_hh: Tensor | None
+    w_interface: Tensor | None
+    b_interface: Tensor | None
+    hidden: Tensor | None
+    cell: Tensor | None
+    read: Tensor
+    read_weights: Tensor
+    memory: Tensor  # the words
+    predecessors: Tensor | None  # weights of N, P and p, where they have gradients
+    successors: Tensor | None
+    precedence: Tensor | None
+
+
+class CudaOutputs(NamedTuple):
+    """Likewise `boundary.Outputs`."""
+
+    joint: Tensor
+    hidden: Tensor | None
+    cell: Tensor | None
+    read: Tensor
+    read_weights: Tensor
+    memory: Tensor
+    predecessors: Tensor | None
+    successors: Tensor | None
+    precedence: Tensor | None
+
+
 class CudaCall(boundary.Call):
     """One call of the kernels, and what it leaves behind beside the outputs."""
 
     engine = "cuda"
+    inputs, outputs = CudaInputs, CudaOutputs
 
     def __init__(self, sizes: SparseSizes, cell: Cell | None, state: Any, ends: Tensor | None) -> None:
         self.sizes, self.cell, self.ends = sizes, cell, ends
         self.read_rows, self.memory = state.read_rows, state.memory.detach()
-        self.links = getattr(state, "links", None)
+        links = getattr(state, "links", None)
+        self.links = None if links is None else links.detach()
         self.after: program.Before | None = None
         self.run: program.Run | None = None
 
-    def forward(self, inputs: Inputs, differentiable: bool) -> Outputs:
+    def forward(self, inputs: CudaInputs, differentiable: bool) -> CudaOutputs:
         weights = None if self.cell is None else Weights(*inputs[1:7])  # type: ignore[arg-type]
         before = program.Before(
             inputs.hidden, inputs.cell, inputs.read, self.read_rows, inputs.read_weights, self.memory, self.links
@@ -174,15 +209,19 @@ class CudaCall(boundary.Call):
         self.after, self.run = after, run
         if differentiable:
             self.tape = run
-        return Outputs(joint, after.hidden, after.cell, after.read, after.read_weights, after.memory.words, None)
+        links: Any = after.links.weights() if run.size.LG and after.links is not None else (None,) * 3
+        words = after.memory.words
+        return CudaOutputs(joint, after.hidden, after.cell, after.read, after.read_weights, words, *links)
 
-    def backward(self, inputs: Inputs, gradients: Outputs, needed: Inputs) -> Inputs:
+    def backward(self, inputs: CudaInputs, gradients: CudaOutputs, needed: CudaInputs) -> CudaInputs:
         """The tape stays as it is, so a second pass needs no second run."""
-        found = program.backward(self.tape, *gradients[:6])
+        found = program.backward(self.tape, *gradients[:6], d_links=gradients[6:])
         weights: Any = (None,) * 6 if found.weights is None else found.weights
         memory = found.words if needed.memory else None
         x = found.x if needed.x else None
-        return Inputs._make((x, *weights, found.hidden, found.cell, found.read, found.read_weights, memory, None))
+        links: Any = found.links or (None,) * 3
+        state = (found.hidden, found.cell, found.read, found.read_weights, memory, *links)
+        return CudaInputs._make((x, *weights, *state))
 
 
 def traced(run: Any) -> list[Access]:

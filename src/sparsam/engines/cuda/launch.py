@@ -284,6 +284,7 @@ def backward_launch(
     tape: Tape,
     matrices: PackedBackward | None,
     handed: tuple[Tensor, ...],
+    links: tuple[Tensor, ...],
     ends: Tensor,
     warps: int | None = None,
     outside: bool = False,
@@ -291,7 +292,8 @@ def backward_launch(
     """What runs the steps from one to another backward; gates and interface of the tape become their gradients.
 
     `handed`: gradients of [h, r] at every step and of the final state, those of the state before the first step (filled
-    by the kernel), and of the memory (in place).
+    by the kernel), and of the memory (in place). `links`: with gradients of the links their columns after the last step
+    and those gradients, N, P and p in turn, which become those before the first.
     """
     from sparsam.engines.cuda.kernels.backward import backward as kernel
 
@@ -301,6 +303,7 @@ def backward_launch(
         tape,
         *((none, none) if matrices is None else matrices),
         *handed,
+        *(links or (none,) * 6),
         ends,
         batch,
         handed[-1].shape[1],

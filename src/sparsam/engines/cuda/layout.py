@@ -48,6 +48,7 @@ class Layout:
     W: int
     KL: int  # 0 without links
     FREE: bool = False  # usage and free gates choose the rows to write anew, not the ring
+    LG: bool = False  # links have gradients
 
     @cached_property
     def J(self) -> int:
@@ -126,17 +127,31 @@ class Layout:
         """Candidates of a head's mixed read."""
         return power_of_two(self.KP + 2 * self.KP * self.KLP)
 
+    @cached_property
+    def JOURNAL(self) -> int:
+        """Numbers that a step's journal of the links has (`kernels.link_gradients`)."""
+        return (2 * self.SIZE + self.KLP + 1) * self.KLP
+
     def constants(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Sizes by their letters, as a kernel takes them."""
         return {name: getattr(self, name) for name in names}
 
 
 @lru_cache(maxsize=256)
-def _layout(cell: str, hidden: int, heads: int, k: int, width: int, k_links: int, free: bool) -> Layout:
-    return Layout(cell, hidden, heads, k, width, k_links, free)
+def _layout(cell: str, hidden: int, heads: int, k: int, width: int, k_links: int, free: bool, lg: bool) -> Layout:
+    return Layout(cell, hidden, heads, k, width, k_links, free, lg)
 
 
 def layout_of(sizes: Any, cell: str, hidden: int) -> Layout:
     """The layout of a memory's description with a controller of `hidden` units."""
     units, free = 0 if cell == "none" else hidden, sizes.allocation == "free"
-    return _layout(cell, units, sizes.heads, sizes.k, sizes.width, sizes.k_links, free)
+    return _layout(
+        cell,
+        units,
+        sizes.heads,
+        sizes.k,
+        sizes.width,
+        sizes.k_links,
+        free,
+        bool(sizes.link_gradients and sizes.k_links),
+    )

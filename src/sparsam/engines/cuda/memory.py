@@ -59,7 +59,8 @@ class CudaMemory:
         return ring if self.usage is None else (*ring, self.usage)
 
     def _with(self, tensors: Iterable[Tensor]) -> CudaMemory:
-        return dataclasses.replace(self, **dict(zip(TENSORS, tensors)))
+        changed: dict[str, Any] = dict(zip(TENSORS, tensors))
+        return dataclasses.replace(self, **changed)
 
     def detach(self) -> CudaMemory:
         if not self.words.requires_grad and (self.start is None or not self.start.requires_grad):

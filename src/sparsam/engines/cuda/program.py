@@ -56,6 +56,7 @@ class Run:
     memory_rows: tuple[int, int]  # rows there before and after
     stepwise: bool
     padded: bool
+    link_columns: tuple[Tensor, ...] = ()  # of the links after the last step, where they have gradients
 
 
 class Gradients(NamedTuple):
@@ -68,6 +69,7 @@ class Gradients(NamedTuple):
     read: Tensor
     read_weights: Tensor
     words: Tensor
+    links: tuple[Tensor, ...] = ()  # of the weights of N, P and p
 
 
 def forward(
@@ -148,7 +150,8 @@ def _forward(
     )
     rows = (before.memory.words.shape[1], memory.words.shape[1])
     by_one = by_steps.pays_backward(batch) if chosen is None else chosen
-    run = Run(sizes, size, x, weights, tape, ends, rows, by_one, lengths is not None)
+    columns = links.columns() if size.LG and links is not None else ()
+    run = Run(sizes, size, x, weights, tape, ends, rows, by_one, lengths is not None, columns)
     return tape.joint[1:].to(x.dtype), after, run
 
 
@@ -196,13 +199,29 @@ def backward(
     d_read: Tensor | None = None,
     d_read_weights: Tensor | None = None,
     d_words: Tensor | None = None,
+    d_links: tuple[Tensor | None, ...] = (None, None, None),
 ) -> Gradients:
     """Gradients for those of [h, r] at every step and of the state after the last, None for zero."""
     with on_device_of(run.x):
-        return _backward(run, d_joint, (d_hidden, d_cell, d_read, d_read_weights), d_words)
+        return _backward(run, d_joint, (d_hidden, d_cell, d_read, d_read_weights), d_words, d_links)
 
 
-def _backward(run: Run, d_joint: Tensor | None, given: tuple[Tensor | None, ...], d_words: Tensor | None) -> Gradients:
+def _link_arrays(run: Run, d_links: tuple[Tensor | None, ...]) -> tuple[Tensor, ...]:
+    """Columns and gradients of N, P and p for the backward kernel to change; nothing where they have no gradients."""
+    found: list[Tensor] = []
+    for columns, gradient in zip(run.link_columns, d_links):
+        blank = torch.zeros(columns.shape, dtype=torch.float32, device=columns.device)
+        found += [columns.clone(), blank if gradient is None else blank.copy_(gradient)]
+    return tuple(found)
+
+
+def _backward(
+    run: Run,
+    d_joint: Tensor | None,
+    given: tuple[Tensor | None, ...],
+    d_words: Tensor | None,
+    d_links: tuple[Tensor | None, ...],
+) -> Gradients:
     size, tape = run.size, run.tape
     batch = run.x.shape[1]
     numbers: dict[str, Any] = {"dtype": torch.float32, "device": run.x.device}
@@ -221,10 +240,11 @@ def _backward(run: Run, d_joint: Tensor | None, given: tuple[Tensor | None, ...]
     gradients = tape.with_gradients()
     handed = (d_joint, *finals, carry, carry_cell, carry_weights, d_words)
     matrices = None if run.weights is None else packed_backward(run.weights, size)
+    links = _link_arrays(run, d_links)
     if run.stepwise:
-        by_steps.backward(run.sizes, size, gradients, matrices, handed, run.ends)
+        by_steps.backward(run.sizes, size, gradients, matrices, handed, links, run.ends)
     else:
-        backward_launch(run.sizes, size, gradients, matrices, handed, run.ends)(0, run.x.shape[0])
+        backward_launch(run.sizes, size, gradients, matrices, handed, links, run.ends)(0, run.x.shape[0])
     if run.padded:  # an element of no steps hands back what it was given
         none = (run.ends == 0)[:, None]
         carry = torch.where(none, torch.cat([finals[0], finals[2].flatten(1)], dim=1), carry)
@@ -244,4 +264,5 @@ def _backward(run: Run, d_joint: Tensor | None, given: tuple[Tensor | None, ...]
         carry[:, size.H :].unflatten(-1, (size.R, size.W)),
         kept,
         d_words[:, :before],
+        (links[1][:, :before], links[3][:, :before], links[5]) if links else (),
     )

@@ -156,20 +156,21 @@ def backward(
     gradients: Tape,
     matrices: PackedBackward | None,
     handed: tuple[Tensor, ...],
+    links: tuple[Tensor, ...],
     ends: Tensor,
 ) -> None:
-    """All steps, newest first; the tape as copied for its gradients, `handed` as in `backward_launch`."""
+    """All steps, newest first; the tape as copied for its gradients, `handed` and `links` as in `backward_launch`."""
     d_joint, d_hidden, d_cell, d_read, d_weights, carry, carry_cell, carry_weights, d_words = handed
     carry.zero_()
     carry_cell.zero_()
     if matrices is None:
-        run_step = backward_launch(sizes, size, gradients, None, handed, ends, WARPS)
+        run_step = backward_launch(sizes, size, gradients, None, handed, links, ends, WARPS)
         for t in reversed(range(gradients.steps)):
             run_step(t, t + 1)
         return
     vectors, direct = torch.empty_like(d_hidden), torch.zeros_like(d_hidden)
     own = (d_joint, d_hidden, d_cell, d_read, d_weights, carry, vectors, carry_weights, d_words)
-    run_step = backward_launch(sizes, size, gradients, matrices, own, ends, WARPS, outside=True)
+    run_step = backward_launch(sizes, size, gradients, matrices, own, links, ends, WARPS, outside=True)
     given = (d_joint, d_hidden, d_cell, vectors, direct, carry, carry_cell)
     run_cells = cells_backward_launch(size, gradients, given, ends)
     recurrent, sums = matrices.recurrent.to(torch.float32)[:, : size.J], gradients.gates.unbind(0)

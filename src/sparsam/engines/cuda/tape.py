@@ -31,6 +31,8 @@ class Tape(Pieces):
     to_successors: Tensor  # P(j, i)
     room: Tensor  # with free gates: what the words of `unused` have room for (T, B, RP), and their usage at first
     usage_before: Tensor
+    journal_columns: Tensor  # with gradients of the links: what a step changed of them (T, B, JOURNAL)
+    journal_weights: Tensor
 
     def __init__(self, size: Layout, steps: int, batch: int, like: Tensor, arena: Tensor | None = None) -> None:
         self.size, self.steps, self.batch = size, steps, batch
@@ -83,5 +85,7 @@ def _placed(size: Layout, steps: int, batch: int) -> tuple[Places, int]:
             "to_successors": ((*read, k) if content else none, False),
             "room": (heads if size.FREE else none, False),
             "usage_before": (heads if size.FREE else none, False),
+            "journal_columns": ((steps, batch, size.JOURNAL) if size.LG else none, True),
+            "journal_weights": ((steps, batch, size.JOURNAL) if size.LG else none, False),
         }
     )

@@ -43,6 +43,8 @@ def forward(
     to_successors,
     room,
     usage_before,
+    journal_columns,
+    journal_weights,
     # parameters
     recurrent,  # (J, 4 H)
     recurrent_bias,  # (4 H)
@@ -104,6 +106,8 @@ def forward(
     KLP: tl.constexpr,
     CP: tl.constexpr,
     FREE: tl.constexpr,
+    LG: tl.constexpr,
+    JOURNAL: tl.constexpr,
     SIMILARITY: tl.constexpr,
     PRODUCT: tl.constexpr,
     SEARCH: tl.constexpr,
@@ -332,8 +336,11 @@ def forward(
                     successor_weights,
                     precedence_columns,
                     precedence_weights,
+                    journal_columns + tb * JOURNAL,
+                    journal_weights + tb * JOURNAL,
                     KL,
                     KLP,
+                    LG,
                 )
             tl.debug_barrier()
         t += 1
