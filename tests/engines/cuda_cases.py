@@ -115,7 +115,9 @@ def test_links_are_the_references(device):
         assert int((columns >= 0).sum(-1).max()) <= 3
 
 
-@pytest.mark.parametrize("settings", [{}, {"num_heads": 1, "k": 3, "memory_size": 5}, {"num_heads": 3, "memory_size": 9}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"num_heads": 1, "k": 3, "memory_size": 5}, {"num_heads": 3, "memory_size": 9}]
+)
 def test_free_gates_choose_the_references_rows(settings, device):
     """Long enough for words to be freed and written again; the gates learn."""
     reference, kernels = pair("sdnc", device, allocation="free", k_links=3, **settings)

@@ -21,7 +21,9 @@ BLOCKS = {"lstm": 4, "gru": 3}
 MODELS = {
     "sam": lambda **kwargs: sparsam.SAM(INPUTS, 2, hidden_size=HIDDEN, **MODEL, **kwargs),
     "sam with gru": lambda **kwargs: sparsam.SAM(INPUTS, 2, hidden_size=HIDDEN, controller="gru", **MODEL, **kwargs),
-    "sdnc": lambda **kwargs: sparsam.SDNC(INPUTS, 2, hidden_size=HIDDEN, **MODEL, **kwargs),
+    "sdnc": lambda **kwargs: sparsam.SDNC(
+        INPUTS, 2, hidden_size=HIDDEN, link_gradients=True, allocation="free", **MODEL, **kwargs
+    ),
     "layer": lambda **kwargs: sparsam.SparseMemory(INPUTS, 2, **MODEL, **kwargs),
 }
 
@@ -66,15 +68,22 @@ def arguments(cell, device, steps=2, given=True, **settings):
     if sizes.k_links:
         like, there = floats[0].detach(), memory.words.shape[1]
         links = [v.contiguous() for v in no_sparse_links(BATCH, there, sizes.rows, sizes.k_links, like).tensors()]
-    tensors = [value.contiguous() for value in memory.tensors()]
+    if sizes.link_gradients:
+        for value in links[1::2]:
+            value.requires_grad_()
+    tensors = [value.contiguous() for value in memory.tensors()[:5]]
+    usage = None if memory.usage is None else memory.usage.contiguous()
     tensors[0].requires_grad_()
     ends = torch.tensor([steps, max(steps - 1, 1)], device=device)
     rows = torch.full(reads, -1, device=device)
     rest = (as_text(sizes), cell, HIDDEN if blocks else 0, memory.touched, memory.entries)
-    return (*floats, tensors[0], rows, *tensors[1:], links, ends, *rest)
+    return (*floats, tensors[0], rows, *tensors[1:], usage, links, ends, *rest)
 
 
-@pytest.mark.parametrize("cell,settings", [("lstm", {"k_links": 3}), ("gru", {}), ("none", {})])
+@pytest.mark.parametrize(
+    "cell,settings",
+    [("lstm", {"k_links": 2, "link_gradients": True, "allocation": "free"}), ("gru", {}), ("none", {"k_links": 3})],
+)
 def test_opcheck_of_sequences(cell, settings, device):
     torch.library.opcheck(torch.ops.sparsam.cuda_sequence, arguments(cell, device, **settings))
 
@@ -89,8 +98,9 @@ def test_opcheck_of_backward(device):
     out = torch.ops.sparsam.cuda_sequence(*given)
     settings = (*given[-5:-2], given[11].shape[1], out[5].shape[1])
     back = (*given[:7], given[-6], out[0], out[-1], *settings, *out[:6])
-    torch.library.opcheck(torch.ops.sparsam.cuda_sequence_backward, (*back, True))
-    torch.library.opcheck(torch.ops.sparsam.cuda_sequence_backward, (*back[:-6], *[None] * 6, False))
+    none = ([], None, None, None)
+    torch.library.opcheck(torch.ops.sparsam.cuda_sequence_backward, (*back, *none, True))
+    torch.library.opcheck(torch.ops.sparsam.cuda_sequence_backward, (*back[:-6], *[None] * 6, *none, False))
 
 
 def gradients(loss, model, *more):
@@ -101,7 +111,8 @@ def gradients(loss, model, *more):
 
 def loss_of(y, state):
     fields = sum(v.square().sum() for n, v in state.values() if n in ("hidden", "cell", "read"))
-    return y.square().sum() + fields + state.memory.words.square().sum()
+    links = sum(value.square().sum() for value in state.links.weights()) if hasattr(state, "links") else 0.0
+    return y.square().sum() + fields + state.memory.words.square().sum() + links
 
 
 @pytest.mark.parametrize("name", MODELS)

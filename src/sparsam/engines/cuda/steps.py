@@ -35,6 +35,8 @@ LEAST_PART, MOST_PARTS = 512, 128  # rows of a part of a search; parts
 SEARCH_WARPS = 8
 WARPS, SEARCH = 2, 64  # of a program of one step of one element; rows that it looks at together
 WARPS_LINKED = 8
+REGISTERS: int | None = None  # to a thread of such a program, where fewer let more programs run side by side
+REGISTERS_LINKED: int | None = None
 
 
 def pays(size: Layout, batch: int, steps: int, memory: CudaMemory) -> bool:
@@ -83,7 +85,18 @@ def forward(
     warps = WARPS_LINKED if size.KL else WARPS
     scratch = new_scratch(size, batch, no_tensor(tape.joint))
     run_step = forward_launch(
-        sizes, size, tape, matrices, memory, links, ends, scratch=scratch, warps=warps, outside=True, search=SEARCH
+        sizes,
+        size,
+        tape,
+        matrices,
+        memory,
+        links,
+        ends,
+        scratch=scratch,
+        warps=warps,
+        outside=True,
+        search=SEARCH,
+        registers=REGISTERS_LINKED if size.KL else REGISTERS,
     )
     if matrices is None:
         for t in range(steps):
