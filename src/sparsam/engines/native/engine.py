@@ -57,7 +57,7 @@ class NativeEngine(Engine):
     name = "native"
     rank = 1
     compiles = True
-    fuses = ("lstm", "gru")
+    fuses = () if _native is None else tuple(cell.name for cell in _native.Cell if cell.name != "none")
 
     def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
         if _native is None:
