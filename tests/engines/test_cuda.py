@@ -28,6 +28,7 @@ SIZES = dict(input_size=3, output_size=2, hidden_size=6, memory_size=14, word_si
         "cuda_program_cases.py",
         "cuda_search_cases.py",
         "cuda_streaming_cases.py",
+        "cuda_compile_cases.py",
     ],
 )
 def test_cases_by_interpreter_or_gpu(cases):

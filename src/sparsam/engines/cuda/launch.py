@@ -144,6 +144,7 @@ def forward_launch(
     warps: int | None = None,
     outside: bool = False,
     search: int | None = None,
+    registers: int | None = None,
 ) -> Callable[[int, int], None]:
     """What runs the steps from one to another. Without matrices there is no controller, or it is run `outside`.
 
@@ -165,6 +166,7 @@ def forward_launch(
         memory.counters,
         memory.queue_rows,
         memory.queue_stamps,
+        none if memory.usage is None else memory.usage,
         *((none,) * 6 if links is None else links.tensors()),
         *(new_scratch(size, batch, none) if scratch is None else scratch),
         none if partial is None else partial,
@@ -190,7 +192,7 @@ def forward_launch(
     types: tuple[torch.dtype, ...] = () if matrices is None else (matrices.recurrent.dtype,)
     if ends_of_state is not None:
         types = (*types, ends_of_state[2].dtype)
-    return bound(kernel, (batch,), arguments, constants, warps, types)
+    return bound(kernel, (batch,), arguments, constants, warps, types, registers)
 
 
 def new_scratch(size: Layout, batch: int, like: Tensor) -> tuple[Tensor, ...]:
@@ -283,6 +285,7 @@ def backward_launch(
     tape: Tape,
     matrices: PackedBackward | None,
     handed: tuple[Tensor, ...],
+    links: tuple[Tensor, ...],
     ends: Tensor,
     warps: int | None = None,
     outside: bool = False,
@@ -290,7 +293,8 @@ def backward_launch(
     """What runs the steps from one to another backward; gates and interface of the tape become their gradients.
 
     `handed`: gradients of [h, r] at every step and of the final state, those of the state before the first step (filled
-    by the kernel), and of the memory (in place).
+    by the kernel), and of the memory (in place). `links`: with gradients of the links their columns after the last step
+    and those gradients, N, P and p in turn, which become those before the first.
     """
     from sparsam.engines.cuda.kernels.backward import backward as kernel
 
@@ -300,6 +304,7 @@ def backward_launch(
         tape,
         *((none, none) if matrices is None else matrices),
         *handed,
+        *(links or (none,) * 6),
         ends,
         batch,
         handed[-1].shape[1],
