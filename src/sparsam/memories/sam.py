@@ -21,13 +21,22 @@ from sparsam.trace import READ, WRITE, Access
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SAMState(State):
-    """State of SAM. `memory` is the engine's: a `DenseMemory` of the reference, a `NativeMemory` of the native one."""
+class SparseState(State):
+    """What SAM, the SDNC and the layer carry from step to step.
+
+    `memory` is the engine's: a `DenseMemory` of the reference, a `NativeMemory` of the native one.
+    """
 
     read: Tensor  # r (B, R, W)
     read_rows: Tensor  # (B, R, K) int64, -1 before the first read
     read_weights: Tensor  # w^R (B, R, K)
     memory: Any
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SAMState(SparseState):
+    """State of SAM."""
+
     start: SAMState | None = None
 
 

@@ -23,18 +23,14 @@ from sparsam.engines.reference.links import (
     update_links,
 )
 from sparsam.engines.reference.temporal import mix_modes
-from sparsam.memories.sam import SAMMemory
+from sparsam.memories.sam import SAMMemory, SparseState
 from sparsam.state import State
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SDNCState(State):
-    """State of the SDNC: SAM's and the links. `memory` and `links` are the engine's."""
+class SDNCState(SparseState):
+    """State of the SDNC: SAM's and the links, which are the engine's like the memory."""
 
-    read: Tensor  # r (B, R, W)
-    read_rows: Tensor  # (B, R, K) int64, -1 before the first read
-    read_weights: Tensor  # w^R (B, R, K)
-    memory: Any
     links: Any
     start: SDNCState | None = None
 

@@ -148,6 +148,7 @@ def listed(matrix: Tensor, k_links: int) -> tuple[Tensor, Tensor]:
 
 def from_dense_links(links: DenseLinks) -> SparseLinks:
     """The reference's links as this engine keeps them."""
-    parts = [listed(matrix, links.k_links) for matrix in (links.predecessors, links.successors, links.precedence)]
-    (before, before_w), (after, after_w), (now, now_w) = parts
-    return SparseLinks(before, before_w, after, after_w, now, now_w, links.shape[-1])
+    n_columns, n_weights = listed(links.predecessors, links.k_links)
+    p_columns, p_weights = listed(links.successors, links.k_links)
+    columns, weights = listed(links.precedence, links.k_links)
+    return SparseLinks(n_columns, n_weights, p_columns, p_weights, columns, weights, links.shape[-1])
