@@ -31,6 +31,9 @@ def test_runs_become_numbers_and_numbers_a_picture(tmp_path: Path) -> None:
     _run(tmp_path / "selective-copy" / "selective-copy-hold-memory-selective-0", "lengths.json", long)
     mixed = {"32 elements": {"error_rate": 0.0}, "8 pairs in 64": {"error_rate": 1.0}}
     _run(tmp_path / "word-problem" / "both-sam-0", "lengths.json", mixed)
+    figures = {"seconds_per_token": 1e-5, "training_seconds_per_token": 3e-5, "training_bytes_per_token": 100.0}
+    for model in ("memory", "attention"):
+        (tmp_path / "mqar" / f"cost-cpu-{model}.json").write_text(json.dumps({model: {"256": figures}}))
     out = tmp_path / "out"
     out.mkdir()
     assert beside.main([str(tmp_path), str(out)]) == out / "beside.png"
@@ -40,6 +43,8 @@ def test_runs_become_numbers_and_numbers_a_picture(tmp_path: Path) -> None:
     found_lines = beside.points(found["selective-copy"], "", "tokens")
     assert found_lines == {name: {1000: [75.0]}, f"{name}, 64 rows": {1000: [90.0]}, f"{name}, K 1": {1000: [95.0]}}
     assert beside.points(found["word-problem"], "both", "elements") == {"sam": {32: [100.0]}}
+    assert list(beside.cpu_costs(found)) == ["attention", "memory"]
+    assert (out / "beside_cost.png").stat().st_size > 10_000
     (out / "beside.png").unlink()
     beside.main([str(out / "beside.json"), str(out)])
     assert (out / "beside.png").stat().st_size > 10_000

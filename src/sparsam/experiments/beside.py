@@ -2,6 +2,8 @@
 
 python -m sparsam.experiments.beside runs docs/results                         # beside.json and beside.png of all runs
 python -m sparsam.experiments.beside docs/results/beside.json docs/results    # the picture again from the numbers
+
+Where costs were measured on a CPU (`cost-cpu*.json` beside the runs) they become a second picture, beside_cost.png.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import json
 import sys
 from pathlib import Path
 from typing import Any
+
+from sparsam.experiments import token_report
 
 FILES = ("slices.json", "lengths.json")
 PANELS: tuple[
@@ -101,6 +105,16 @@ def draw(found: dict[str, Any], path: Path) -> Path:
     return save(figure, path)
 
 
+def cpu_costs(found: dict[str, Any]) -> dict[str, Any]:
+    """Costs on a CPU by model and length, of all the files that they were measured into."""
+    merged: dict[str, Any] = {}
+    for file, models in found.get("cost", {}).items():
+        if file.startswith("cost-cpu"):
+            for model, lengths in models.items():
+                merged.setdefault(model, {}).update(lengths)
+    return merged
+
+
 def main(arguments: list[str] | None = None) -> Path:
     source, target = map(Path, sys.argv[1:] if arguments is None else arguments)
     if source.is_dir():
@@ -108,6 +122,9 @@ def main(arguments: list[str] | None = None) -> Path:
         (target / "beside.json").write_text(json.dumps(found, indent=1) + "\n")
     else:
         found = json.loads(source.read_text())
+    costs = cpu_costs(found)
+    if costs:
+        token_report.draw_costs(costs, target / "beside_cost.png")
     return draw(found, target / "beside.png")
 
 

@@ -31,7 +31,7 @@ from sparsam.tasks.babi_encoded import Encoded, encode, word_numbers
 from sparsam.tasks.babi_exchange import Exchange
 from sparsam.tasks.babi_questions import ASKED_MORE
 from sparsam.tasks.babi_questions import ask_more as with_more_questions
-from sparsam.tasks.task import Batch
+from sparsam.tasks.task import Batch, register
 
 __all__ = ["FAILED", "Babi", "BabiTable", "Encoded", "encode", "question_results", "word_numbers"]
 
@@ -90,6 +90,7 @@ class BabiTable:
         return {"error_rate": self.mean, "failed_tasks": float(self.failed), **each}
 
 
+@register
 class Babi:
     """The 20 bAbI tasks.
 

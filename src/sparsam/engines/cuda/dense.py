@@ -29,7 +29,10 @@ def run(memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, 
         joint, *after = plain_sequence(step, x, values, ends)
         timed = [access.at(t // 2, None if ends is None else t // 2 < ends) for t, access in enumerate(accesses)]
         return Ran(joint, dict(zip(names, after)), timed)
-    joint, *after = sequences_of(memory, cell, names)(x, values, ends)
+    if torch.compiler.is_compiling():
+        joint, *after = plain_sequence(stepper(memory, cell, names), x, values, ends)
+    else:
+        joint, *after = sequences_of(memory, cell, names)(x, values, ends)
     return Ran(joint, dict(zip(names, after)), [])
 
 
@@ -64,6 +67,10 @@ def sequences_of(memory: Memory, cell: Cell, names: list[str]) -> Any:
     places = (cell.name, *((p.data_ptr(), p.requires_grad) for p in parameters))
     known = _sequences.get(memory)
     if known is None or known[0] != places:
-        known = (places, Sequences(stepper(memory, cell, names), parameters))
+        # What is captured has leaves of its own over the same numbers: torch would take the gradients of the model's
+        # where some other graph of theirs runs, and that breaks a capture.
+        leaves = tuple(p.detach().requires_grad_(p.requires_grad) for p in parameters)
+        own = Cell(cell.name, cell.hidden, leaves[:4], leaves[4:])  # type: ignore[arg-type]
+        known = (places, Sequences(stepper(memory, cell, names), parameters, (stepper(memory, own, names), leaves)))
         _sequences[memory] = known
     return known[1]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 import threading
 import weakref
 from typing import Any
@@ -27,7 +28,7 @@ from sparsam.memories.description import SparseSizes
 from sparsam.memories.memory import Memory
 
 CALLS_BEFORE = 3  # of one step in a row, before anything is captured
-ROOM = 512  # steps that the first buffers have room for
+ROOM = 500  # steps that the first buffers have room for
 MOST_BYTES = 1 << 28  # of the buffers of one state; beyond, a step is not what a call waits for
 MOST_BUFFERS = 4  # states of one model that are held at the same time and have buffers
 
@@ -76,13 +77,17 @@ class HeldMemory(CudaMemory):
     def __reduce__(self) -> Any:
         """Copies and files have tensors of their own."""
         tensors = [value.clone() for value in self.tensors()]
-        return CudaMemory, (*tensors, self.rows, self.touched, self.entries, self.start)
+        return CudaMemory, (*tensors[:5], self.rows, self.touched, self.entries, self.start, *tensors[5:])
 
 
 class Arena:
-    """Tensors in one piece of memory for each type, which knows whether anybody else still has a tensor of it."""
+    """Tensors in one piece of memory for each type, which knows whether anybody else still has a tensor of it.
 
-    def __init__(self, shapes: Shapes, device: torch.device) -> None:
+    A tensor takes microseconds to make. Those that every call hands out are therefore `kept`, and anybody else who has
+    one is seen by its counts of references.
+    """
+
+    def __init__(self, shapes: Shapes, device: torch.device, kept: bool = False) -> None:
         self.places: dict[str, tuple[torch.dtype, tuple[int, ...], tuple[int, ...], int]] = {}
         ends: dict[torch.dtype, int] = {}
         for name, (shape, dtype) in shapes.items():
@@ -93,12 +98,20 @@ class Arena:
         with torch.inference_mode(False):
             self.bases = {dtype: torch.zeros(end, dtype=dtype, device=device) for dtype, end in ends.items()}
         self.storages = [base.untyped_storage() for base in self.bases.values()]
+        self.kept: dict[str, Tensor] = {}
+        if kept and COUNTED:
+            self.kept = {name: self.view(name) for name in shapes}
         self.own = self.holders()
 
-    def holders(self) -> list[int]:
-        return [torch._C._storage_Use_Count(storage._cdata) for storage in self.storages]
+    def holders(self) -> list[Any]:
+        counts: list[Any] = [torch._C._storage_Use_Count(storage._cdata) for storage in self.storages]
+        for value in self.kept.values():
+            counts.append((value._use_count(), sys.getrefcount(value), value.requires_grad))  # type: ignore[attr-defined]
+        return counts
 
     def view(self, name: str) -> Tensor:
+        if name in self.kept:
+            return self.kept[name]
         dtype, shape, strides, begin = self.places[name]
         return self.bases[dtype].as_strided(shape, strides, begin)
 
@@ -119,7 +132,7 @@ class Buffers:
         for name in () if cell is None else ("hidden", "cell"):
             if getattr(state, name) is not None:
                 wide[name] = ((batch, units), kind)
-        self.small = Arena(wide, read.device)
+        self.small = Arena(wide, read.device, kept=True)
         self.seen = tuple(name for name in wide if name != "joint")
         self.addresses = {name: self.small.view(name).data_ptr() for name in self.seen}
         held: Shapes = {
@@ -129,6 +142,8 @@ class Buffers:
             "queue_rows": ((batch, places), torch.int32),
             "queue_stamps": ((batch, places), torch.int32),
         }
+        if state.memory.usage is not None:
+            held["usage"] = ((batch, rows), torch.float32)
         self.memory = Arena(held, read.device)
         listed: Shapes = {}
         for name, value in _link_tensors(state).items():
@@ -153,8 +168,8 @@ class Buffers:
     def before(self, rows: int) -> program.Before:
         """All of it, as a sequence takes it; what the host knows of a memory is not in here."""
         small = {name: self.small.view(name) for name in self.seen}
-        tensors: Any = (*map(self.memory.view, self.memory.places), rows, 0, 0)
-        memory, links = CudaMemory(*tensors), self.linked(rows)
+        tensors = dict(zip(self.memory.places, map(self.memory.view, self.memory.places)))
+        memory, links = CudaMemory(**tensors, rows=rows, touched=0, entries=0), self.linked(rows)
         every: Any = (small.get("hidden"), small.get("cell"), *(small[name] for name in READS), memory, links)
         return program.Before(*every)
 
@@ -176,6 +191,7 @@ class Buffers:
             new[:, old.shape[1] :] = -1 if name.endswith("_columns") else 0
 
 
+COUNTED = hasattr(Tensor, "_use_count")
 READS = ("read", "read_rows", "read_weights")
 LINKS = tuple(entry.name for entry in dataclasses.fields(SparseLinks)[:6])
 
@@ -283,6 +299,8 @@ class Stream:
         """The state after a step, in the buffers that it went to."""
         held = object.__new__(HeldMemory)
         held.__dict__.update(buffers=buffers, rows=memory.rows, touched=touched, entries=entries, start=memory.start)
+        if "usage" in buffers.memory.places:
+            held.__dict__["usage"] = buffers.memory.view("usage")
         buffers.holder = weakref.ref(held)
         fields: dict[str, Any] = {name: buffers.small.view(name) for name in buffers.seen}
         fields["memory"] = held
