@@ -14,7 +14,7 @@
 #include "memory/row_gradients.h"
 #include "step/interface.h"
 #include "step/sequence.h"
-#include "step/touched_rows.h"
+#include "step/step_rows.h"
 #include "support/simd.h"
 
 namespace sparsam::SPARSAM_ISA {
@@ -62,7 +62,7 @@ class SamStep {
         touched_(shape.max_touched()),
         unused_(shape.heads),
         accessed_(shape.max_touched()),
-        write_rows_(shape.max_writes() + TouchedRows<T>::kSome),
+        write_rows_(shape.max_writes() + StepRows<T>::kSome),
         write_weights_(shape.max_writes()),
         query_(zeroed(shape.heads * stride_)),
         add_(zeroed(shape.heads * stride_)),
@@ -357,7 +357,7 @@ class SamStep {
   const MemoryShape s_;
   const InterfaceLayout layout_;
   const int stride_;
-  TouchedRows<T> touched_;
+  StepRows<T> touched_;
   std::vector<int32_t> unused_, accessed_, write_rows_;
   std::vector<T> write_weights_;
   Aligned<T> query_, add_, read_, d_query_, d_add_;

@@ -11,9 +11,9 @@
 namespace sparsam::SPARSAM_ISA {
 
 template <class T>
-class TouchedRows {
+class StepRows {
  public:
-  explicit TouchedRows(int capacity)
+  explicit StepRows(int capacity)
       : rows_(capacity + kSome), found_(capacity + kSome), slots_(capacity), usage_(capacity) {}
   void clear() { count_ = 0; }
   int size() const { return count_; }
