@@ -29,7 +29,14 @@ class Similarity(Enum):
     dot = 2
 
 class IndexSettings:
-    def __init__(self, kind: str, numbers: dict[str, int], exact_until: int = 0) -> None: ...
+    def __init__(
+        self,
+        kind: str,
+        numbers: dict[str, int],
+        exact_until: int = 0,
+        exact_until_coded: int = 0,
+        exact_until_short: int = 0,
+    ) -> None: ...
 
 class Sizes:
     """The frozen description of a memory; `index` None searches exactly."""

@@ -58,7 +58,7 @@ def sketched(sizes: Any, rows: int) -> bool:
     index = sizes.index
     if indexes.is_exact(index) or sizes.similarity != "cosine":
         return False
-    return rows > (index.exact_until if isinstance(index, indexes.Auto) else index.checks)
+    return rows > (index.thresholds.scored if isinstance(index, indexes.Auto) else index.checks)
 
 
 def forward(
