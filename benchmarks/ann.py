@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 import sparsam
-from benchmarks import ann_bits, ann_curves, ann_million, ann_steps
+from benchmarks import ann_bits, ann_curves, ann_million, ann_steps, benchmark
 from benchmarks.ann_report import report_of
 from benchmarks.ann_words import SETS, words_of
 from benchmarks.correct import require_equal
@@ -181,6 +181,7 @@ def parts_in(out: Path, quick: bool) -> dict[str, Any]:
     return {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
 
 
+@benchmark("Time and recall of SAM with an approximate index over a memory full of words (figure 1a, 'SAM ANN').")
 def run(out: Path, quick: bool = False, names: list[str] | None = None) -> Report:
     """All parts, or some, in turn; then the report of all that are there, as ann.json and ann.png."""
     for name in names if names is not None else PARTS:

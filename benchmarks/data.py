@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from benchmarks import benchmark
 from benchmarks.report import Line, Report
 from sparsam.experiments.babi import babi
 from sparsam.experiments.omniglot import omniglot
@@ -98,6 +99,7 @@ def _timed(call: Callable[..., Result], spent: list[float]) -> Callable[..., Res
     return timed
 
 
+@benchmark("Words and images per second through the trainer, and the time spent outside the model.", threads=False)
 def run(out: Path, quick: bool = False) -> Report:
     """Measure, print, and write data.json. One thread: the figures are per core."""
     report = Report("data")

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 import sparsam
-from benchmarks import trained_words
+from benchmarks import benchmark, trained_words
 from benchmarks.report import Line, Report
 from benchmarks.timing import once, take_turns
 from sparsam import tasks
@@ -38,6 +38,7 @@ RECALL = 0.95
 Call = Callable[[], object]
 
 
+@benchmark("Time per step of SAM and SDNC on a GPU, against nn.LSTM and the reference there.")
 def run(out: Path, quick: bool = False) -> Report:
     """Check, time in turns, print, and write gpu.json."""
     if not torch.cuda.is_available():

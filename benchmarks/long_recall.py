@@ -5,7 +5,8 @@
         --sizes 10000 50000 100000 200000 400000 1000000 --rows 4200000
 
 At each length the model is asked for pairs whose key no other pair has so far. A state is a value, so the sequence goes
-on as if nothing had been asked. Bits are those wrong in an answer; half of the bits of a value are chance.
+on as if nothing had been asked. Bits are those wrong in an answer, with the standard error over the cues; half of the
+bits of a value are chance.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def measure(
     seed: int = 1,
     index: str = "linear",
     settings: dict[str, int] | None = None,
-    cues: int = 64,
+    cues: int = 256,
     rows: int | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Bits wrong per cue at each of the sizes, from the shortest to the longest; `rows` of memory, or the run's own."""
@@ -57,8 +58,14 @@ def measure(
             if size == longest:
                 ask, want = batch.inputs[longest:], batch.targets[longest:]
             answers, _ = model(ask, state)
-            wrong = ((answers > 0) != (want > 0.5)).sum().item() / len(want)
-            yield {"pairs": size, "bits per cue": wrong, "cues": len(want), "seconds": time.monotonic() - start}
+            wrong = ((answers > 0) != (want > 0.5)).sum((1, 2)).double()
+            yield {
+                "pairs": size,
+                "bits per cue": wrong.mean().item(),
+                "standard error": (wrong.std() / len(wrong) ** 0.5).item(),
+                "cues": len(want),
+                "seconds": time.monotonic() - start,
+            }
 
 
 def unique_cues(pairs: Tensor, bits: int, count: int) -> tuple[Tensor, Tensor]:
@@ -80,7 +87,7 @@ def main() -> None:
     parser.add_argument("--index", default="linear", choices=["linear", "scan", "kdtree", "lsh", "auto"])
     parser.add_argument("--checks", type=int, help="of the index")
     parser.add_argument("--rows", type=int, help="of the memory; each pair takes three or four")
-    parser.add_argument("--cues", type=int, default=64)
+    parser.add_argument("--cues", type=int, default=256)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1, help="that share an exact search")
     given = parser.parse_args()

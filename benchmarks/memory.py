@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from benchmarks import benchmark
 from benchmarks.correct import require_equal
 from benchmarks.report import Line, Report
 from benchmarks.resident import graph_bytes, resident_bytes
@@ -20,6 +21,7 @@ DENSE_SIZES = (64, 256, 1_024, 4_096, 16_384, 65_536)
 KIB, MIB = 1024, 1024**2
 
 
+@benchmark("Bytes kept for training over the size of the memory (figure 1b).")
 def run(out: Path, quick: bool = False) -> Report:
     """Check, measure, print, and write memory.json and memory.png."""
     report = Report("memory")

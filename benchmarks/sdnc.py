@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from benchmarks import benchmark
 from benchmarks.correct import require_equal
 from benchmarks.report import Line, Report
 from benchmarks.resident import graph_bytes, resident_bytes
@@ -29,6 +30,7 @@ HELD = 256  # states held at once, to count their pages
 MIB = 1024**2
 
 
+@benchmark("What sparse links cost beside SAM, and SDNC against DNC over the size of the memory (figure S).")
 def run(out: Path, quick: bool = False) -> Report:
     """Check, measure, print, and write sdnc.json and sdnc.png."""
     report = Report("sdnc")

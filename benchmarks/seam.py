@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import sparsam
+from benchmarks import benchmark
 from benchmarks.correct import require_equal
 from benchmarks.report import Line, Report
 from benchmarks.setting import BATCH, LSTM_INPUT, SIZES, STEPS, lstm_step, model_of, training_step
@@ -18,6 +19,7 @@ MILLION = 1_000_000
 WIDTH = 128  # D of the layer
 
 
+@benchmark("What a GRU, the layer without a controller, and a controller of one's own cost beside SAM.")
 def run(out: Path, quick: bool = False) -> Report:
     """Check, time, print, and write seam.json."""
     report = Report("seam")

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import ratios
+from benchmarks import benchmark, ratios
 from benchmarks.correct import require_equal
 from benchmarks.report import Line, Report
 from benchmarks.resident import available_bytes
@@ -21,6 +21,7 @@ DENSE_SIZES = (64, 256, 1_024, 4_096, 16_384, 65_536, 262_144, MILLION)
 DENSE_TENSORS = 24  # (B, N, W) tensors that a dense step keeps or makes, at most; decides what fits
 
 
+@benchmark("Time per step of SAM, DAM and NTM over the size of the memory, against nn.LSTM (figure 1a).")
 def run(out: Path, quick: bool = False) -> Report:
     """Check, time, print, and write speed.json and speed.png; `ratios` has the lines over batch, length and threads."""
     report = Report("speed")

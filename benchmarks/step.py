@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from benchmarks import benchmark
 from benchmarks.report import Line, Report
 from benchmarks.setting import LSTM_INPUT, SIZES, model_of
 from benchmarks.timing import take_turns
@@ -19,6 +20,7 @@ CALLS = 50  # one-step calls before a backward pass
 FILLING = 4_000  # one-step calls over which the cost of a call is followed
 
 
+@benchmark("One step per call beside nn.LSTM called the same way.", threads=False)
 def run(out: Path, quick: bool = False) -> Report:
     """Time, print, and write step.json."""
     report = Report("step")

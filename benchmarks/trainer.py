@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from benchmarks import benchmark
 from benchmarks.correct import require_equal
 from benchmarks.report import Line, Report
 from benchmarks.timing import take_turns
@@ -25,6 +26,7 @@ TURN = 10  # minibatches per turn
 NEVER = 10**9
 
 
+@benchmark("What the training loop adds to the engine's own time.")
 def run(out: Path, quick: bool = False) -> Report:
     """Check, time in turns, print, and write trainer.json."""
     report = Report("trainer")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[1]
 PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
 SECTIONS = {
     title: re.findall(r"```python\n(.*?)```", body, flags=re.DOTALL)
@@ -30,3 +31,24 @@ def test_the_addition_works(title, tmp_path):
         [sys.executable, "use.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def code_lines_with(word, folder, *endings):
+    """Files below `folder` whose code has the word, and in how many lines; comments and docstrings do not count."""
+    found = {}
+    for file in sorted(path for ending in endings for path in (ROOT / folder).rglob(f"*{ending}")):
+        text = re.sub(r'"""(?:.|\n)*?"""|#(?!include).*|//.*', "", file.read_text(encoding="utf-8"))
+        lines = [line for line in text.splitlines() if re.search(word, line, flags=re.IGNORECASE)]
+        if lines:
+            found[file.relative_to(ROOT / folder).as_posix()] = len(lines)
+    return found
+
+
+def test_a_gru_is_one_file_and_one_cell():
+    native = code_lines_with("gru", "csrc", ".h", ".cpp")
+    native.pop("step/cells/gru.h")
+    assert native == {"step/loops.h": 1, "step/sequence.h": 1}  # where it is included and where cells are listed
+    python = code_lines_with("gru", "src/sparsam", ".py")
+    python.pop("controllers/gru.py")
+    outside = {path for path in python if not path.startswith("engines/cuda/")}  # where a cell is a branch of a kernel
+    assert outside == {"controllers/__init__.py", "controllers/compilable.py"}  # imported, and torch's own class

@@ -58,7 +58,7 @@ def test_the_second_derivative_of_dam_is_finite_on_a_blank_memory():
 
 def test_the_gpu_engine_says_how_many_links_it_has_room_for(monkeypatch):
     model = sparsam.SDNC(**{**SIZES, "memory_size": 500}, k_links=cuda.MOST_LINKS + 1)
-    for name in ("interpreted", "triton_is_there"):
-        monkeypatch.setattr(cuda, name, lambda: True)
+    monkeypatch.setattr(cuda, "interpreted", lambda: True)
+    monkeypatch.setattr(cuda, "TRITON_IS_THERE", True)
     reason = cuda.CudaEngine().why_not(model.memory, model.output.weight, True)
     assert reason is not None and f"room for {cuda.MOST_LINKS} links" in reason

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <vector>
 
-#include "index/row_map.h"
 #include "index/word_codes.h"
 #include "support/aligned.h"
+#include "support/row_map.h"
 
 namespace sparsam::SPARSAM_ISA {
 

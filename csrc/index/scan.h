@@ -1,9 +1,9 @@
 // A scan of all words in four bits a component: every query reads every code, and proposes the best by estimated score.
 //
 // Counting first: a code of a word of width 32 is 16 bytes, against 128 of the word, and one instruction multiplies two
-// components of 16 words or more. So a scan of 600,000 words for four heads streams 9.6 MB and takes some 0.5 ms where exact
-// search takes 9 ms; and it finds what cells, hashes and trees miss, which is all that lies far from the query and is
-// nevertheless among the nearest.
+// components of 16 words or more. So a scan of 600,000 words streams 9.6 MB for any number of heads where exact search
+// reads eight times as much (docs/ann.md has the times); and it finds what cells, hashes and trees miss, which is all that
+// lies far from the query and is nevertheless among the nearest.
 //
 // The rows proposed depend on rows, words, seed and query alone: codes do (word_codes.h), the centre does
 // (sample_centre.h), and ties go to the lowest row. Whatever was inserted and removed before makes no difference.

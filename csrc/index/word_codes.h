@@ -50,7 +50,6 @@ class WordCodes {
     rotation_.project(centre, centre_.data());
     centred_ = std::any_of(centre_.begin(), centre_.end(), [](float x) { return x != 0.0f; });
   }
-  bool is_centred() const { return centred_; }
 
   // code[0, components()), one number of 0..15 each; `work` has work_size() floats.
   Coded encode(const float* word, uint8_t* code, float* work) const {

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "memory/link_candidates.h"
 #include "memory/link_gradients.h"
-#include "memory/link_update.h"
+#include "memory/link_journal.h"
 #include "memory/links.h"
+#include "memory/row_slots.h"
 
 namespace sparsam::SPARSAM_ISA {
 
@@ -34,6 +36,7 @@ class LinkBackward {
       std::copy_n(old_.data(), k_, gradients.row(id));
     }
     std::copy_n(d_precedence_.data(), k_, gradients.row(links.precedence()));
+    decayed(links, journal, step, gradients, w, d_w);
     for (int a = 0; a < n; ++a) slots_.clear(written[a]);
   }
 
@@ -92,9 +95,31 @@ class LinkBackward {
     }
   }
 
+  // Entries that only decayed. A row that lost some of them altogether was saved whole, and is done.
+  void decayed(const Links<T>& links, const LinkJournal<T>& journal, int64_t step, LinkGradients<T>& gradients, const T* w,
+               T* d_w) {
+    whole_.clear();
+    const LinkRow<const T> p = links.row(links.precedence());
+    for (int64_t record = journal.begin(step); record + 1 < journal.end(step); ++record) {
+      const int64_t id = journal.id(record);
+      if (id % 2 == 1 && links.find(p, int32_t(id / 2)) < 0) whole_.push_back(id);
+    }
+    for (int32_t i = 0; i < journal.decayed_count(step); ++i) {
+      const typename LinkJournal<T>::Decayed& one = journal.decayed(step)[i];
+      const int64_t id = links.successors(one.row);
+      if (!gradients.touched(id) || std::find(whole_.begin(), whole_.end(), id) != whole_.end()) continue;
+      const LinkRow<const T> before = links.row(id);
+      const int a = slots_.find(before.columns[one.entry] - 1);
+      T& d = gradients.row(id)[one.entry];
+      if (w[a] <= 1) d_w[a] -= before.weights[one.entry] * d;
+      d *= std::max(T(0), 1 - w[a]);
+    }
+  }
+
   const int k_;
   RowSlots slots_;  // of the rows written
   std::vector<T> old_, d_precedence_;
+  std::vector<int64_t> whole_;  // rows of P
 };
 
 }  // namespace sparsam::SPARSAM_ISA

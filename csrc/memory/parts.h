@@ -12,6 +12,7 @@
 #include <memory>
 #include <utility>
 
+#include "memory/link_journal.h"
 #include "memory/links.h"
 #include "memory/ring.h"
 #include "memory/usage_heap.h"

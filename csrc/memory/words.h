@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "memory/row_places.h"
 #include "memory/saved.h"
 #include "memory/shape.h"
 #include "memory/word_sketch.h"
 #include "support/lazy_array.h"
 #include "support/recycled.h"
+#include "support/row_map.h"
 
 namespace sparsam {
 
@@ -137,7 +137,7 @@ class Memory {
       const size_t place = written_.size() - 1;
       std::memcpy(words_.data() + place * stride_, initial_->word(row), sizeof(T) * stride_);
       norms_[place] = initial_->norm(row);
-      places_.push(written_);
+      places_.insert(row, int32_t(place));
     }
     while (first_blank_ < rows_ && is_written(first_blank_)) ++first_blank_;
   }
@@ -146,7 +146,7 @@ class Memory {
     while (written_.size() > count) {
       const int32_t row = written_.back();
       if (initial_) {
-        places_.pop(row);
+        places_.erase(row);
         std::memset(words_.data() + (written_.size() - 1) * stride_, 0, sizeof(T) * stride_);
         norms_[written_.size() - 1] = 0;
       }
@@ -239,7 +239,7 @@ class Memory {
   LazyArray<T> words_;
   LazyArray<T> norms_;
   mutable LazyArray<Mark> marks_;
-  RowPlaces places_;  // of written rows, with a starting memory
+  RowMap places_;  // of written rows, with a starting memory
   std::vector<int32_t> written_;
   int32_t first_blank_ = 0;
   bool followed_ = false;

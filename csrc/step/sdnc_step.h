@@ -9,7 +9,9 @@
 
 #include "memory/free_allocation.h"
 #include "memory/link_backward.h"
+#include "memory/link_reads.h"
 #include "memory/link_update.h"
+#include "memory/row_slots.h"
 #include "step/sam_step.h"
 
 namespace sparsam::SPARSAM_ISA {
@@ -34,7 +36,7 @@ class SdncStep : public SamStep<T> {
   explicit SdncStep(const MemoryShape& shape)
       : SamStep<T>(shape),
         allocation_(shape),
-        update_(shape.rows, shape.k_links, shape.max_writes()),
+        update_(shape.k_links, shape.max_writes()),
         slots_(shape.rows),
         written_weights_(shape.max_writes()),
         candidates_(shape.k * (1 + 2 * shape.k_links) + 1),
@@ -165,6 +167,10 @@ class SdncStep : public SamStep<T> {
   // rows above 0 and those found by content the K largest are kept.
   void mix(const Links<T>& links, int h, const T* modes, const StepTape<T>& tape) {
     const int first = h * s_.k;
+#if SPARSAM_VECTOR_BYTES == 64
+    if constexpr (sizeof(T) == 4)
+      if (LinkReads::fits(s_.k, s_.k_links) && mix_content(links, first, modes, tape)) return;
+#endif
     T* const weights = candidate_weights_.get();
     // No branch: which rows come again cannot be foreseen. Returns the number of candidates.
     auto add = [this, weights](int32_t n, int32_t row, T weight) __attribute__((always_inline)) {
@@ -204,6 +210,24 @@ class SdncStep : public SamStep<T> {
     }
   }
 
+#if SPARSAM_VECTOR_BYTES == 64
+  // The same when links alone lead to nothing that could be among the K largest, so that the rows found by content are
+  // those that are read; else false.
+  bool mix_content(const Links<T>& links, int first, const T* modes, const StepTape<T>& tape) {
+    reads_.begin(s_.k, tape.content_rows + first);
+    for (int i = first; i < first + s_.k; ++i) {
+      const int32_t row = tape.previous_rows[i];
+      if (row < 0) continue;
+      reads_.add(links.row(links.predecessors(row)), modes[kBackward] * tape.previous_weights[i]);
+      reads_.add(links.row(links.successors(row)), modes[kForward] * tape.previous_weights[i]);
+    }
+    Best<T> best(s_.k, tape.read_rows + first, tape.read_weights + first);
+    for (int i = 0; i < s_.k; ++i)
+      best.offer(modes[kContent] * tape.content_weights[first + i] + reads_.sum(i), tape.content_rows[first + i]);
+    return reads_.bound_of_others() < best.worst();
+  }
+#endif
+
   // From the gradients of the mixed weights that were kept (`d_kept_`) to those of the content weights
   // (`d_content_`), of the previous read weights (`d_previous_`), of the modes before their softmax, and of the links.
   void mix_backward(const Links<T>& links, int h, T* modes, const StepTape<T>& tape, LinkGradients<T>* d_links) {
@@ -215,9 +239,17 @@ class SdncStep : public SamStep<T> {
       d_content_[i] = modes[kContent] * d_kept;
       d_modes[kContent] += tape.content_weights[first + i] * d_kept;
     }
+#if SPARSAM_VECTOR_BYTES == 64
+    const bool in_vectors = sizeof(T) == 4 && LinkReads::fits(s_.k, s_.k_links);
+    if (in_vectors) reads_.begin(s_.k, tape.read_rows + first);
+#endif
     auto follow = [&](int64_t id, T scale) -> T {
       const LinkRow<const T> row = links.row(id);
       T sum = 0;
+#if SPARSAM_VECTOR_BYTES == 64
+      if constexpr (sizeof(T) == 4)
+        if (in_vectors && !d_links) return reads_.weigh(row, d_kept_.data() + 1);
+#endif
       for (int e = 0; e < s_.k_links && row.columns[e] != 0; ++e)  // d_kept_[0] = 0 is for rows that were not kept
         sum += row.weights[e] * d_kept_[slots_.find_plus_1(row.columns[e] - 1)];
       for (int e = 0; d_links && e < s_.k_links && row.columns[e] != 0; ++e) {
@@ -247,6 +279,9 @@ class SdncStep : public SamStep<T> {
   FreeAllocation<T> allocation_;
   LinkUpdate<T> update_;
   std::unique_ptr<LinkBackward<T>> links_backward_;
+#if SPARSAM_VECTOR_BYTES == 64
+  LinkReads reads_{s_.k_links};
+#endif
   RowSlots slots_;
   std::vector<T> written_weights_;
   std::vector<int32_t> candidates_;

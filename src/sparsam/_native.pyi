@@ -1,22 +1,27 @@
 """The compiled core (csrc/bindings). Its classes and functions come in pairs, for float32 and float64.
 
+What a pair has in common is declared once, under a name with an underscore that the module itself does not have.
+
 Arrays are C-contiguous NumPy arrays of exactly the type that is named here, or after `use_tensors` tensors of it, which
-`outputs` and the steps then give too; nothing is converted. T steps, B batch,
-I inputs, H hidden, N rows, W width, R heads, K reads per head, F numbers of an interface vector, G blocks of a cell's
-weights (4 for lstm, 3 for gru). A wrong argument is a ValueError or a TypeError that says so.
+`outputs` and the steps then give too; nothing is converted. T steps, B batch, I inputs, H hidden, N rows, W width,
+R heads, K reads per head, F numbers of an interface vector, G blocks of a cell's weights (4 for lstm, 3 for gru). A
+wrong argument is a ValueError or a TypeError that says so.
 """
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, Generic, Protocol, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats32: TypeAlias = NDArray[np.float32]
-Floats64: TypeAlias = NDArray[np.float64]
+Single: TypeAlias = np.float32
+Double: TypeAlias = np.float64
 Rows: TypeAlias = NDArray[np.int64]
 ShortRows: TypeAlias = NDArray[np.int32]
+Floats: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
+F = TypeVar("F", np.float32, np.float64)
+G = TypeVar("G", np.float32, np.float64, contravariant=True)
 
 class Cell(Enum):
     none = 0
@@ -80,67 +85,46 @@ class Sizes:
     def interface_fields(self) -> list[tuple[str, int, int]]:
         """Name, offset and size of every field of an interface vector."""
 
-class Parts32(TypedDict, total=False):
+class _Parts(TypedDict, Generic[F], total=False):
     """What a memory holds. The links are there with K_L > 0, usage with free usage."""
 
     rows: Rows  # that were written, in the order of their first write
-    words: Floats32  # (n, W)
+    words: NDArray[F]  # (n, W)
     recency: Rows  # rows of the ring that were accessed, least recently first
     link_ids: Rows  # N(i,.) is 2i, P(i,.) is 2i+1, p is 2N
     link_columns: ShortRows  # (n, K_L), -1 for none
-    link_weights: Floats32
+    link_weights: NDArray[F]
     usage_rows: Rows
-    usage: Floats32
+    usage: NDArray[F]
 
-class Parts64(TypedDict, total=False):
-    rows: Rows
-    words: Floats64
-    recency: Rows
-    link_ids: Rows
-    link_columns: ShortRows
-    link_weights: Floats64
-    usage_rows: Rows
-    usage: Floats64
-
-class Initial32:
+class _Initial(Generic[F]):
     """Words (N, W) that memories start from, copied once and shared."""
 
-    def __init__(self, words: Floats32) -> None: ...
-    def equals(self, words: Floats32) -> bool: ...
+    def __init__(self, words: NDArray[F]) -> None: ...
+    def equals(self, words: NDArray[F]) -> bool: ...
+    @property
+    def words(self) -> NDArray[F]: ...
     @property
     def indexes(self) -> int: ...
 
-class Initial64:
-    def __init__(self, words: Floats64) -> None: ...
-    def equals(self, words: Floats64) -> bool: ...
-    @property
-    def indexes(self) -> int: ...
+class Initial32(_Initial[Single]): ...
+class Initial64(_Initial[Double]): ...
 
-class Versions32:
-    """The versions of a batch as one object."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, b: int) -> Version32: ...
-
-class Versions64:
-    def __len__(self) -> int: ...
-    def __getitem__(self, b: int) -> Version64: ...
-
-class Version32:
+class _Version(Generic[F]):
     """One version of one memory. While another thread works on that memory, whatever reads is a RuntimeError."""
 
     @staticmethod
-    def fresh(sizes: Sizes, initial: Initial32 | None = None) -> Version32: ...
+    def fresh(sizes: Sizes, initial: _Initial[F] | None = None) -> _Version[F]: ...
     @staticmethod
-    def restored(sizes: Sizes, initial: Initial32 | None, parts: Parts32) -> Version32: ...
-    def export(self) -> Parts32: ...
-    def copied(self) -> Version32: ...
-    def written_rows(self) -> tuple[Rows, Floats32]:
+    def restored(sizes: Sizes, initial: _Initial[F] | None, parts: _Parts[F]) -> _Version[F]: ...
+    def export(self) -> _Parts[F]: ...
+    def copied(self) -> _Version[F]: ...
+    def written_rows(self) -> tuple[Rows, NDArray[F]]:
         """Rows, ascending, and their words."""
     def recency(self) -> list[int]: ...
-    def link_rows(self) -> tuple[Rows, ShortRows, Floats32]: ...
-    def usage_rows(self) -> tuple[Rows, Floats32]: ...
-    def candidates(self, query: Floats32) -> list[int]: ...
+    def link_rows(self) -> tuple[Rows, ShortRows, NDArray[F]]: ...
+    def usage_rows(self) -> tuple[Rows, NDArray[F]]: ...
+    def candidates(self, query: NDArray[F]) -> list[int]: ...
     @property
     def is_current(self) -> bool: ...
     @property
@@ -148,373 +132,258 @@ class Version32:
     @property
     def index_used(self) -> str: ...
 
-class Version64:
-    @staticmethod
-    def fresh(sizes: Sizes, initial: Initial64 | None = None) -> Version64: ...
-    @staticmethod
-    def restored(sizes: Sizes, initial: Initial64 | None, parts: Parts64) -> Version64: ...
-    def export(self) -> Parts64: ...
-    def copied(self) -> Version64: ...
-    def written_rows(self) -> tuple[Rows, Floats64]: ...
-    def recency(self) -> list[int]: ...
-    def link_rows(self) -> tuple[Rows, ShortRows, Floats64]: ...
-    def usage_rows(self) -> tuple[Rows, Floats64]: ...
-    def candidates(self, query: Floats64) -> list[int]: ...
-    @property
-    def is_current(self) -> bool: ...
-    @property
-    def indexed(self) -> int: ...
-    @property
-    def index_used(self) -> str: ...
+class Version32(_Version[Single]): ...
+class Version64(_Version[Double]): ...
 
-class Record32:
+class _Versions(Generic[F]):
+    """The versions of a batch as one object."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, b: int) -> _Version[F]: ...
+
+class Versions32(_Versions[Single]): ...
+class Versions64(_Versions[Double]): ...
+
+class _Record(Generic[F]):
     """What a forward pass puts out, and keeps for one backward pass."""
 
     @property
-    def joint(self) -> Floats32:
+    def joint(self) -> NDArray[F]:
         """(T, B, H+RW): [h_t, r_t], zero past an element's length."""
     @property
-    def hidden(self) -> Floats32 | None:
+    def hidden(self) -> NDArray[F] | None:
         """(B, H)"""
     @property
-    def cell(self) -> Floats32 | None:
+    def cell(self) -> NDArray[F] | None:
         """(B, H)"""
     @property
-    def read(self) -> Floats32:
+    def read(self) -> NDArray[F]:
         """(B, R, W)"""
     @property
     def rows(self) -> Rows:
         """(B, R, K), -1 for none"""
     @property
-    def weights(self) -> Floats32:
+    def weights(self) -> NDArray[F]:
         """(B, R, K)"""
     @property
-    def trace(self) -> tuple[ShortRows, Floats32, ShortRows, Floats32] | None:
+    def trace(self) -> tuple[ShortRows, NDArray[F], ShortRows, NDArray[F]] | None:
         """Rows and weights read (T, B, R, K), rows and weights written (T, B, R, K+1)."""
     @property
-    def before(self) -> list[Version32]: ...
+    def before(self) -> list[_Version[F]]: ...
     @property
-    def after(self) -> list[Version32]: ...
+    def after(self) -> list[_Version[F]]: ...
     @property
-    def versions_before(self) -> Versions32: ...
+    def versions_before(self) -> _Versions[F]: ...
     @property
-    def versions_after(self) -> Versions32: ...
+    def versions_after(self) -> _Versions[F]: ...
     def outputs(self) -> tuple[Any, ...]:
         """Joint, hidden, cell, read, weights and rows."""
     @property
     def bytes(self) -> int: ...
 
-class Record64:
-    @property
-    def joint(self) -> Floats64: ...
-    @property
-    def hidden(self) -> Floats64 | None: ...
-    @property
-    def cell(self) -> Floats64 | None: ...
-    @property
-    def read(self) -> Floats64: ...
-    @property
-    def rows(self) -> Rows: ...
-    @property
-    def weights(self) -> Floats64: ...
-    @property
-    def trace(self) -> tuple[ShortRows, Floats64, ShortRows, Floats64] | None: ...
-    @property
-    def before(self) -> list[Version64]: ...
-    @property
-    def after(self) -> list[Version64]: ...
-    @property
-    def versions_before(self) -> Versions64: ...
-    @property
-    def versions_after(self) -> Versions64: ...
-    def outputs(self) -> tuple[Any, ...]:
-        """Joint, hidden, cell, read, weights and rows."""
-    @property
-    def bytes(self) -> int: ...
+class Record32(_Record[Single]): ...
+class Record64(_Record[Double]): ...
 
-class Gradients32:
+class _Gradients(Generic[F]):
     """None for what there is not. `memory_at` (2, n): batch elements and rows; `links_at` (3, n): with columns too."""
 
     @property
-    def x(self) -> Floats32 | None: ...
+    def x(self) -> NDArray[F] | None: ...
     @property
-    def w_ih(self) -> Floats32 | None: ...
+    def w_ih(self) -> NDArray[F] | None: ...
     @property
-    def w_hh(self) -> Floats32 | None: ...
+    def w_hh(self) -> NDArray[F] | None: ...
     @property
-    def b_ih(self) -> Floats32 | None: ...
+    def b_ih(self) -> NDArray[F] | None: ...
     @property
-    def b_hh(self) -> Floats32 | None: ...
+    def b_hh(self) -> NDArray[F] | None: ...
     @property
-    def w_interface(self) -> Floats32 | None: ...
+    def w_interface(self) -> NDArray[F] | None: ...
     @property
-    def b_interface(self) -> Floats32 | None: ...
+    def b_interface(self) -> NDArray[F] | None: ...
     @property
-    def hidden(self) -> Floats32 | None: ...
+    def hidden(self) -> NDArray[F] | None: ...
     @property
-    def cell(self) -> Floats32 | None: ...
+    def cell(self) -> NDArray[F] | None: ...
     @property
-    def read(self) -> Floats32: ...
+    def read(self) -> NDArray[F]: ...
     @property
-    def weights(self) -> Floats32: ...
+    def weights(self) -> NDArray[F]: ...
     def outputs(self) -> tuple[Any, ...]:
         """In the order of the arguments of `forward`, from x to weights0."""
     @property
     def memory_at(self) -> Rows | None: ...
     @property
-    def memory_words(self) -> Floats32 | None: ...
+    def memory_words(self) -> NDArray[F] | None: ...
     @property
     def links_at(self) -> Rows | None: ...
     @property
-    def links_values(self) -> Floats32 | None: ...
+    def links_values(self) -> NDArray[F] | None: ...
 
-class Gradients64:
-    @property
-    def x(self) -> Floats64 | None: ...
-    @property
-    def w_ih(self) -> Floats64 | None: ...
-    @property
-    def w_hh(self) -> Floats64 | None: ...
-    @property
-    def b_ih(self) -> Floats64 | None: ...
-    @property
-    def b_hh(self) -> Floats64 | None: ...
-    @property
-    def w_interface(self) -> Floats64 | None: ...
-    @property
-    def b_interface(self) -> Floats64 | None: ...
-    @property
-    def hidden(self) -> Floats64 | None: ...
-    @property
-    def cell(self) -> Floats64 | None: ...
-    @property
-    def read(self) -> Floats64: ...
-    @property
-    def weights(self) -> Floats64: ...
-    def outputs(self) -> tuple[Any, ...]:
-        """In the order of the arguments of `forward`, from x to weights0."""
-    @property
-    def memory_at(self) -> Rows | None: ...
-    @property
-    def memory_words(self) -> Floats64 | None: ...
-    @property
-    def links_at(self) -> Rows | None: ...
-    @property
-    def links_values(self) -> Floats64 | None: ...
+class Gradients32(_Gradients[Single]): ...
+class Gradients64(_Gradients[Double]): ...
 
-def forward32(
-    sizes: Sizes,
-    cell: Cell,
-    hidden: int,
-    x: Floats32,
-    w_ih: Floats32 | None,
-    w_hh: Floats32 | None,
-    b_ih: Floats32 | None,
-    b_hh: Floats32 | None,
-    w_interface: Floats32 | None,
-    b_interface: Floats32 | None,
-    h0: Floats32 | None,
-    c0: Floats32 | None,
-    read0: Floats32,
-    rows0: Rows,
-    weights0: Floats32,
-    lengths: Rows | None,
-    versions: Sequence[Version32] | Versions32,
-    record: bool,
-    trace: bool,
-    threads: int,
-) -> Record32:
-    """A whole sequence: x (T, B, I), or for Cell.none the interface before its activation (T, B, F)."""
-
-def forward64(
-    sizes: Sizes,
-    cell: Cell,
-    hidden: int,
-    x: Floats64,
-    w_ih: Floats64 | None,
-    w_hh: Floats64 | None,
-    b_ih: Floats64 | None,
-    b_hh: Floats64 | None,
-    w_interface: Floats64 | None,
-    b_interface: Floats64 | None,
-    h0: Floats64 | None,
-    c0: Floats64 | None,
-    read0: Floats64,
-    rows0: Rows,
-    weights0: Floats64,
-    lengths: Rows | None,
-    versions: Sequence[Version64] | Versions64,
-    record: bool,
-    trace: bool,
-    threads: int,
-) -> Record64: ...
-def backward32(
-    record: Record32,
-    x: Floats32 | None,
-    w_ih: Floats32 | None,
-    w_hh: Floats32 | None,
-    b_ih: Floats32 | None,
-    b_hh: Floats32 | None,
-    w_interface: Floats32 | None,
-    b_interface: Floats32 | None,
-    d_joint: Floats32 | None,
-    d_hidden: Floats32 | None,
-    d_cell: Floats32 | None,
-    d_read: Floats32 | None,
-    d_weights: Floats32 | None,
-    memory_at: Rows | None,
-    memory_words: Floats32 | None,
-    link_at: Rows | None,
-    link_values: Floats32 | None,
-    needs_x: bool,
-    threads: int,
-    needs_memory: bool = True,
-    pending: Pending32 | None = None,
-    source: Pending32 | None = None,
-    pass_number: int = 0,
-) -> Gradients32:
-    """Once per record; a second time is a RuntimeError. None stands for a gradient of zero.
-
-    `pending` holds what later calls left of the gradient of the memories after this one; that of the memories before it
-    goes to `source` where there is one, under the number of the backward pass, and else into the result.
-    """
-
-def backward64(
-    record: Record64,
-    x: Floats64 | None,
-    w_ih: Floats64 | None,
-    w_hh: Floats64 | None,
-    b_ih: Floats64 | None,
-    b_hh: Floats64 | None,
-    w_interface: Floats64 | None,
-    b_interface: Floats64 | None,
-    d_joint: Floats64 | None,
-    d_hidden: Floats64 | None,
-    d_cell: Floats64 | None,
-    d_read: Floats64 | None,
-    d_weights: Floats64 | None,
-    memory_at: Rows | None,
-    memory_words: Floats64 | None,
-    link_at: Rows | None,
-    link_values: Floats64 | None,
-    needs_x: bool,
-    threads: int,
-    needs_memory: bool = True,
-    pending: Pending64 | None = None,
-    source: Pending64 | None = None,
-    pass_number: int = 0,
-) -> Gradients64: ...
-
-class Pending32:
+class _Pending(Generic[F]):
     """Gradients of the memories that a call left, on their way from later calls to that one."""
 
     def __init__(self) -> None: ...
     def __len__(self) -> int:
         """Backward passes that left something and have not fetched it."""
 
-class Pending64:
-    def __init__(self) -> None: ...
-    def __len__(self) -> int: ...
+class Pending32(_Pending[Single]): ...
+class Pending64(_Pending[Double]): ...
 
-def step32(
-    sizes: Sizes,
-    x: Floats32,
-    rows0: Rows,
-    weights0: Floats32,
-    versions: Sequence[Version32] | Versions32,
-    record: bool,
-    threads: int,
-) -> tuple[Record32, Any, Any, Any, Versions32]:
-    """One step without a controller, x (B, F): the record, read, rows, weights, and the versions after it."""
+class _Forward(Protocol[F]):
+    def __call__(
+        self,
+        sizes: Sizes,
+        cell: Cell,
+        hidden: int,
+        x: NDArray[F],
+        w_ih: NDArray[F] | None,
+        w_hh: NDArray[F] | None,
+        b_ih: NDArray[F] | None,
+        b_hh: NDArray[F] | None,
+        w_interface: NDArray[F] | None,
+        b_interface: NDArray[F] | None,
+        h0: NDArray[F] | None,
+        c0: NDArray[F] | None,
+        read0: NDArray[F],
+        rows0: Rows,
+        weights0: NDArray[F],
+        lengths: Rows | None,
+        versions: Sequence[_Version[F]] | _Versions[F],
+        record: bool,
+        trace: bool,
+        threads: int,
+    ) -> _Record[F]:
+        """A whole sequence: x (T, B, I), or for Cell.none the interface before its activation (T, B, F)."""
 
-def step64(
-    sizes: Sizes,
-    x: Floats64,
-    rows0: Rows,
-    weights0: Floats64,
-    versions: Sequence[Version64] | Versions64,
-    record: bool,
-    threads: int,
-) -> tuple[Record64, Any, Any, Any, Versions64]: ...
-def step_backward32(
-    record: Record32,
-    d_read: Floats32 | None,
-    d_weights: Floats32 | None,
-    memory_at: Rows | None,
-    memory_words: Floats32 | None,
-    link_at: Rows | None,
-    link_values: Floats32 | None,
-    needs_memory: bool,
-    pending: Pending32 | None,
-    source: Pending32 | None,
-    pass_number: int,
-    threads: int,
-) -> tuple[Any, Any, Rows | None, Floats32 | None, Rows | None, Floats32 | None]:
-    """Of x and of weights0; of the memory and of the links, where and what."""
+forward32: _Forward[Single]
+forward64: _Forward[Double]
 
-def step_backward64(
-    record: Record64,
-    d_read: Floats64 | None,
-    d_weights: Floats64 | None,
-    memory_at: Rows | None,
-    memory_words: Floats64 | None,
-    link_at: Rows | None,
-    link_values: Floats64 | None,
-    needs_memory: bool,
-    pending: Pending64 | None,
-    source: Pending64 | None,
-    pass_number: int,
-    threads: int,
-) -> tuple[Any, Any, Rows | None, Floats64 | None, Rows | None, Floats64 | None]: ...
-def linear32(a: Floats32, w: Floats32, bias: Floats32 | None, threads: int) -> Floats32:
-    """a w^T + bias for a (rows, depth) and w (n, depth)."""
+class _Backward(Protocol[F]):
+    def __call__(
+        self,
+        record: _Record[F],
+        x: NDArray[F] | None,
+        w_ih: NDArray[F] | None,
+        w_hh: NDArray[F] | None,
+        b_ih: NDArray[F] | None,
+        b_hh: NDArray[F] | None,
+        w_interface: NDArray[F] | None,
+        b_interface: NDArray[F] | None,
+        d_joint: NDArray[F] | None,
+        d_hidden: NDArray[F] | None,
+        d_cell: NDArray[F] | None,
+        d_read: NDArray[F] | None,
+        d_weights: NDArray[F] | None,
+        memory_at: Rows | None,
+        memory_words: NDArray[F] | None,
+        link_at: Rows | None,
+        link_values: NDArray[F] | None,
+        needs_x: bool,
+        threads: int,
+        needs_memory: bool = True,
+        pending: _Pending[F] | None = None,
+        source: _Pending[F] | None = None,
+        pass_number: int = 0,
+    ) -> _Gradients[F]:
+        """Once per record; a second time is a RuntimeError. None stands for a gradient of zero.
 
-def linear64(a: Floats64, w: Floats64, bias: Floats64 | None, threads: int) -> Floats64: ...
-def linear_back32(a: Floats32, w: Floats32, threads: int) -> Floats32:
-    """a w for a (rows, n) and w (n, depth): the gradient of a linear layer's input."""
+        `pending` holds what later calls left of the gradient of the memories after this one; that of the memories
+        before it goes to `source` where there is one, under the number of the backward pass, and else into the result.
+        """
 
-def linear_back64(a: Floats64, w: Floats64, threads: int) -> Floats64: ...
-def tall32(a: Floats32, b: Floats32, threads: int) -> Floats32:
-    """a^T b for a (rows, m) and b (rows, n): the gradient of a linear layer's weight."""
+backward32: _Backward[Single]
+backward64: _Backward[Double]
 
-def tall64(a: Floats64, b: Floats64, threads: int) -> Floats64: ...
-def rmsprop32(
-    parameters: Floats32,
-    gradients: Floats32,
-    squares: Floats32,
-    velocity: Floats32,
-    clip: float,
-    decay: float,
-    momentum: float,
-    epsilon: float,
-    rate: float,
-    threads: int,
-) -> float:
-    """A step of RMSProp along the clipped gradient, in place, and the norm before it was clipped."""
+class _Step(Protocol[F]):
+    def __call__(
+        self,
+        sizes: Sizes,
+        x: NDArray[F],
+        rows0: Rows,
+        weights0: NDArray[F],
+        versions: Sequence[_Version[F]] | _Versions[F],
+        record: bool,
+        threads: int,
+    ) -> tuple[_Record[F], Any, Any, Any, _Versions[F]]:
+        """One step without a controller, x (B, F): the record, read, rows, weights, and the versions after it."""
 
-def rmsprop64(
-    parameters: Floats64,
-    gradients: Floats64,
-    squares: Floats64,
-    velocity: Floats64,
-    clip: float,
-    decay: float,
-    momentum: float,
-    epsilon: float,
-    rate: float,
-    threads: int,
-) -> float: ...
+step32: _Step[Single]
+step64: _Step[Double]
+
+class _StepBackward(Protocol[F]):
+    def __call__(
+        self,
+        record: _Record[F],
+        d_read: NDArray[F] | None,
+        d_weights: NDArray[F] | None,
+        memory_at: Rows | None,
+        memory_words: NDArray[F] | None,
+        link_at: Rows | None,
+        link_values: NDArray[F] | None,
+        needs_memory: bool,
+        pending: _Pending[F] | None,
+        source: _Pending[F] | None,
+        pass_number: int,
+        threads: int,
+    ) -> tuple[Any, Any, Rows | None, NDArray[F] | None, Rows | None, NDArray[F] | None]:
+        """Of x and of weights0; of the memory and of the links, where and what."""
+
+step_backward32: _StepBackward[Single]
+step_backward64: _StepBackward[Double]
+
+class _Linear(Protocol[F]):
+    def __call__(self, a: NDArray[F], w: NDArray[F], bias: NDArray[F] | None, threads: int) -> NDArray[F]:
+        """a w^T + bias for a (rows, depth) and w (n, depth)."""
+
+class _LinearBack(Protocol[F]):
+    def __call__(self, a: NDArray[F], w: NDArray[F], threads: int) -> NDArray[F]:
+        """a w for a (rows, n) and w (n, depth): the gradient of a linear layer's input."""
+
+class _Tall(Protocol[F]):
+    def __call__(self, a: NDArray[F], b: NDArray[F], threads: int) -> NDArray[F]:
+        """a^T b for a (rows, m) and b (rows, n): the gradient of a linear layer's weight."""
+
+linear32: _Linear[Single]
+linear64: _Linear[Double]
+linear_back32: _LinearBack[Single]
+linear_back64: _LinearBack[Double]
+tall32: _Tall[Single]
+tall64: _Tall[Double]
+
+class _RMSProp(Protocol[G]):
+    def __call__(
+        self,
+        parameters: NDArray[G],
+        gradients: NDArray[G],
+        squares: NDArray[G],
+        velocity: NDArray[G],
+        clip: float,
+        decay: float,
+        momentum: float,
+        epsilon: float,
+        rate: float,
+        threads: int,
+    ) -> float:
+        """A step of RMSProp along the clipped gradient, in place, and the norm before it was clipped."""
+
+rmsprop32: _RMSProp[Single]
+rmsprop64: _RMSProp[Double]
+
 def row_product(
-    a: Floats32 | Floats64,
-    w: Floats32 | Floats64,
-    bias: Floats32 | Floats64 | None,
+    a: Floats,
+    w: Floats,
+    bias: Floats | None,
     forward: bool,
-    out: Floats32 | Floats64,
+    out: Floats,
     threads: int,
 ) -> None:
     """`linear` into `out`, or with forward=False `linear_back`."""
 
-def tall_product(a: Floats32 | Floats64, b: Floats32 | Floats64, out: Floats32 | Floats64, threads: int) -> None: ...
+def tall_product(a: Floats, b: Floats, out: Floats, threads: int) -> None: ...
 
 class Ring:
     """The least-recently-accessed ring by itself, for tests."""
@@ -528,15 +397,15 @@ class Ring:
 class ArrayIndex:
     """An index over an array (N, W) that the caller keeps in step with it, for tests and benchmarks."""
 
-    def __init__(self, words: Floats32, settings: IndexSettings) -> None: ...
+    def __init__(self, words: NDArray[Single], settings: IndexSettings) -> None: ...
     def insert(self, row: int) -> None: ...
     def update(self, row: int) -> None: ...
     def remove(self, row: int) -> None: ...
     def clear(self) -> None: ...
     def build(self, rows: ShortRows, threads: int = 1) -> None: ...
     def freeze(self, threads: int = 1) -> None: ...
-    def query(self, query: Floats32) -> list[int]: ...
-    def nearest(self, queries: Floats32, at_once: int = 1) -> list[int]: ...
+    def query(self, query: NDArray[Single]) -> list[int]: ...
+    def nearest(self, queries: NDArray[Single], at_once: int = 1) -> list[int]: ...
     def churn(self, rows: ShortRows) -> None: ...
     def update_all(self, rows: ShortRows) -> None: ...
     def contains(self, row: int) -> bool: ...

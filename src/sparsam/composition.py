@@ -7,14 +7,13 @@ The controllers are in `sparsam.controllers`, the memories in `sparsam.memories`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from sparsam import checks, controllers, engines
-from sparsam.controllers.bypass import BypassDropout
 from sparsam.memories.memory import Memory
 from sparsam.recurrent import Recurrent
 from sparsam.state import State
@@ -32,7 +31,8 @@ class MemoryModel(Recurrent):
     """Controller, interface and output layer around a memory, or around none.
 
     `controller`, `interface` and `output` are modules that may be replaced, hooked or parametrized: what cannot run
-    inside a fast engine's loop is called, and the memory still runs in the engine.
+    inside a fast engine's loop is called, and the memory still runs in the engine. The argument `output` makes another
+    output layer than a linear map; it is called with H, R·W and O, and with device and dtype.
     """
 
     name: ClassVar[str]
@@ -53,8 +53,7 @@ class MemoryModel(Recurrent):
         controller: Any = "lstm",
         num_layers: int = 1,
         dropout: float = 0.0,
-        layer_norm: bool = False,
-        bypass_dropout: float = 0.0,
+        output: Callable[..., nn.Module] | None = None,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
@@ -65,10 +64,6 @@ class MemoryModel(Recurrent):
         checks.positive_int("num_layers", num_layers)
         checks.number_in("dropout", dropout, 0.0, 1.0)
         checks.floating_dtype("dtype", dtype)
-        if checks.boolean("layer_norm", layer_norm):
-            if controller != "lstm":
-                raise ValueError(f"layer_norm: expected controller='lstm' beside it, got {controller!r}")
-            controller = "layer_norm_lstm"
         self.memory = memory
         self.read_size = 0 if memory is None else memory.read_size
         made: dict[str, Any] = {"device": device, "dtype": dtype}
@@ -77,9 +72,10 @@ class MemoryModel(Recurrent):
         self.hidden_size = self.controller_kind.output_size(self.controller, hidden_size)
         if memory is not None:
             self.interface = nn.Linear(self.hidden_size, memory.interface.size, **made)
-        self.output = nn.Linear(self.hidden_size + self.read_size, output_size, **made)
-        checks.number_in("bypass_dropout", bypass_dropout, 0.0, 1.0)
-        self.bypass = BypassDropout(self.hidden_size, bypass_dropout) if bypass_dropout else None
+        if output is None:
+            self.output: nn.Module = nn.Linear(self.hidden_size + self.read_size, output_size, **made)
+        else:
+            self.output = output(self.hidden_size, self.read_size, output_size, **made)
 
     @property
     def controller_kind(self) -> controllers.ControllerKind:
@@ -109,7 +105,7 @@ class MemoryModel(Recurrent):
 
     def answer(self, joint: Tensor) -> Tensor:
         """y (T, B, O) = output([h_t, r_t]) for all steps at once, [h_t, r_t] (T, B, H + R·W)."""
-        return self.output(joint if self.bypass is None else self.bypass(joint))
+        return self.output(joint)
 
     def run(self, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> tuple[Tensor, State, Sequence[Access]]:
         joint, after, accesses = engines.run(self, x, state, ends, record)
@@ -122,10 +118,7 @@ class MemoryModel(Recurrent):
     def options_in_use(self) -> list[str]:
         """The options of later work that this model was made with, as they would be written in its constructor."""
         used = {} if self.memory is None else self.memory.options()
-        if self.controller_kind.name == "layer_norm_lstm":
-            used["layer_norm"] = True
-        if self.bypass is not None:
-            used["bypass_dropout"] = self.bypass.p
+        used |= self.controller_kind.options | getattr(self.output, "options", {})
         return [f"{name}={value}" for name, value in used.items()]
 
     def extra_repr(self) -> str:
@@ -136,7 +129,7 @@ class MemoryModel(Recurrent):
         return ", ".join(shown)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        old = f"{prefix}controller_norm."  # where weights of version 0.1 have what is now part of the controller
-        for key in [key for key in state_dict if key.startswith(old)]:
-            state_dict[f"{prefix}controller.norm.{key.removeprefix(old)}"] = state_dict.pop(key)
+        for old, new in self.controller_kind.renamed.items():
+            for key in [key for key in state_dict if key.startswith(prefix + old)]:
+                state_dict[prefix + new + key.removeprefix(prefix + old)] = state_dict.pop(key)
         super()._load_from_state_dict(state_dict, prefix, *args)

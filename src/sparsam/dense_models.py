@@ -8,8 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from sparsam.composition import MemoryModel
+from sparsam.controllers.bypass import bypass_output
+from sparsam.controllers.layer_norm import with_layer_norm
+from sparsam.memories.addressing import addressing
 from sparsam.memories.dam import DAMMemory, DAMState
 from sparsam.memories.dnc import DNCMemory, DNCState
+from sparsam.memories.freeing import freeing
 from sparsam.memories.ntm import NTMMemory, NTMState
 from sparsam.settings import setting
 
@@ -54,10 +58,8 @@ class DAM(MemoryModel):
         dtype: Any = None,
     ) -> None:
         memory = DAMMemory(memory_size, word_size, num_heads, similarity, discount)
-        made: dict[str, Any] = {"device": device, "dtype": dtype}
-        super().__init__(
-            input_size, output_size, hidden_size, memory, batch_first, engine, controller, num_layers, dropout, **made
-        )
+        parts = (controller, num_layers, dropout, None, device, dtype)
+        super().__init__(input_size, output_size, hidden_size, memory, batch_first, engine, *parts)
 
 
 class NTM(MemoryModel):
@@ -103,11 +105,9 @@ class NTM(MemoryModel):
         dtype: Any = None,
     ) -> None:
         memory = NTMMemory(memory_size, word_size, num_heads, compile_step)
-        made: dict[str, Any] = {"device": device, "dtype": dtype}
-        super().__init__(
-            input_size, output_size, hidden_size, memory, batch_first, engine, controller, num_layers, dropout, **made
-        )
-        self.initial_read = nn.Parameter(torch.zeros(num_heads, word_size, **made))
+        parts = (controller, num_layers, dropout, None, device, dtype)
+        super().__init__(input_size, output_size, hidden_size, memory, batch_first, engine, *parts)
+        self.initial_read = nn.Parameter(torch.zeros(num_heads, word_size, device=device, dtype=dtype))
 
     def start_fields(self, batch: int, like: Tensor) -> dict[str, Any]:
         # a copy, or a kept state would change with the parameter
@@ -138,7 +138,7 @@ class DNC(MemoryModel):
     state_class = DNCState
 
     memory_size, word_size, num_heads = setting("memory.rows"), setting("memory.width"), setting("memory.heads")
-    masked, deallocate = setting("memory.masked"), setting("memory.deallocate")
+    masked, deallocate = setting("memory.addressing.masked"), setting("memory.freeing.deallocate")
 
     def __init__(
         self,
@@ -161,18 +161,7 @@ class DNC(MemoryModel):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(
-            input_size,
-            output_size,
-            hidden_size,
-            DNCMemory(memory_size, word_size, num_heads, masked, deallocate),
-            batch_first,
-            engine,
-            controller,
-            num_layers,
-            dropout,
-            layer_norm,
-            bypass_dropout,
-            device,
-            dtype,
-        )
+        memory = DNCMemory(memory_size, word_size, num_heads, addressing(masked), freeing(deallocate))
+        output = bypass_output(bypass_dropout)
+        parts = (with_layer_norm(controller, layer_norm), num_layers, dropout, output, device, dtype)
+        super().__init__(input_size, output_size, hidden_size, memory, batch_first, engine, *parts)

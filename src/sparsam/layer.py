@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from sparsam import checks, engines, indexes
 from sparsam.memories.description import SparseSizes
-from sparsam.memories.sam import SAMMemory
+from sparsam.memories.sam import SAMMemory, SparseState
 from sparsam.memories.sdnc import SDNCMemory
 from sparsam.recurrent import Recurrent
 from sparsam.settings import setting, sparse_setting
@@ -36,13 +36,9 @@ STARTS: dict[str, dict[str, float]] = {  # what is added to first biases of the 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SparseMemoryState(State):
-    """State of the layer: the last inputs, and what SAM's or the SDNC's memory carries."""
+class SparseMemoryState(SparseState):
+    """State of the layer: what SAM's or the SDNC's memory carries, and the last inputs."""
 
-    read: Tensor  # r (B, R, W)
-    read_rows: Tensor  # (B, R, K) int64, -1 before the first read
-    read_weights: Tensor  # w^R (B, R, K)
-    memory: Any
     links: Any = None
     window: Tensor | None = None  # (B, conv - 1, D), the oldest first
     start: SparseMemoryState | None = None

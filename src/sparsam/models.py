@@ -13,7 +13,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from sparsam import checks, engines, indexes
 from sparsam.composition import MODELS, MemoryModel, build
+from sparsam.controllers.bypass import bypass_output
+from sparsam.controllers.layer_norm import with_layer_norm
 from sparsam.controllers.layers import layers_first, layers_last
+from sparsam.memories.addressing import addressing
 from sparsam.memories.description import SparseSizes
 from sparsam.memories.sam import SAMMemory, SAMState
 from sparsam.memories.sdnc import SDNCMemory, SDNCState
@@ -60,10 +63,8 @@ class LSTM(MemoryModel):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        made: dict[str, Any] = {"device": device, "dtype": dtype}
-        super().__init__(
-            input_size, output_size, hidden_size, None, batch_first, engine, "lstm", num_layers, dropout, **made
-        )
+        parts = ("lstm", num_layers, dropout, None, device, dtype)
+        super().__init__(input_size, output_size, hidden_size, None, batch_first, engine, *parts)
 
     def _checked_state(self, state: Any, batch: int, like: Tensor) -> Any:
         """A state, or (h, c) as `nn.LSTM` takes them, (layers, B, H) each."""
@@ -119,7 +120,7 @@ class SAM(MemoryModel):
 
     memory_size, word_size, num_heads = sparse_setting("rows"), setting("memory.width"), setting("memory.heads")
     k, similarity, delta = sparse_setting("k"), sparse_setting("similarity"), sparse_setting("delta")
-    index, masked = sparse_setting("index", indexes.resolve), setting("memory.sizes.masked")
+    index, masked = sparse_setting("index", indexes.resolve), setting("memory.addressing.masked")
 
     def __init__(
         self,
@@ -146,22 +147,10 @@ class SAM(MemoryModel):
         dtype: Any = None,
     ) -> None:
         found = indexes.resolve(index)
-        sizes = SparseSizes(memory_size, word_size, num_heads, k, similarity, delta, index=found, masked=masked)
-        super().__init__(
-            input_size,
-            output_size,
-            hidden_size,
-            SAMMemory(sizes),
-            batch_first,
-            engine,
-            controller,
-            num_layers,
-            dropout,
-            layer_norm,
-            bypass_dropout,
-            device,
-            dtype,
-        )
+        sizes = SparseSizes(memory_size, word_size, num_heads, k, similarity, delta, index=found)
+        memory, output = SAMMemory(sizes, addressing(masked)), bypass_output(bypass_dropout)
+        parts = (with_layer_norm(controller, layer_norm), num_layers, dropout, output, device, dtype)
+        super().__init__(input_size, output_size, hidden_size, memory, batch_first, engine, *parts)
 
 
 class SDNC(SAM):
@@ -222,24 +211,10 @@ class SDNC(SAM):
             link_gradients,
             allocation,
             indexes.resolve(index),
-            masked,
         )
-        MemoryModel.__init__(
-            self,
-            input_size,
-            output_size,
-            hidden_size,
-            SDNCMemory(sizes),
-            batch_first,
-            engine,
-            controller,
-            num_layers,
-            dropout,
-            layer_norm,
-            bypass_dropout,
-            device,
-            dtype,
-        )
+        memory, output = SDNCMemory(sizes, addressing(masked)), bypass_output(bypass_dropout)
+        parts = (with_layer_norm(controller, layer_norm), num_layers, dropout, output, device, dtype)
+        MemoryModel.__init__(self, input_size, output_size, hidden_size, memory, batch_first, engine, *parts)
 
 
 # Here, so that the registry lists the models in the order of the paper.

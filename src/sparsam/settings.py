@@ -21,7 +21,6 @@ def sparse_setting(field: str, resolve: Callable[[Any], Any] = lambda value: val
     """A field of a sparse memory's description that can be read and set."""
 
     def change(model: Any, value: Any) -> None:
-        sizes = dataclasses.replace(model.memory.sizes, **{field: resolve(value)})
-        model.memory = type(model.memory)(sizes)
+        model.memory = model.memory.with_sizes(dataclasses.replace(model.memory.sizes, **{field: resolve(value)}))
 
     return property(operator.attrgetter(f"memory.sizes.{field}"), change, doc=f"`{field}` of the memory's description.")

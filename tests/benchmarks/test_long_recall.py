@@ -17,6 +17,7 @@ def test_the_shipped_weights_answer_at_every_length(index: str, settings: dict[s
     rows = list(long_recall.measure(WEIGHTS, [600, 300], index=index, settings=settings, cues=16))
     assert [row["pairs"] for row in rows] == [300, 600]
     assert all(row["bits per cue"] < 1 and row["cues"] == 16 for row in rows)
+    assert all(0 <= row["standard error"] < 1 for row in rows)
 
 
 def test_questions_are_for_keys_that_occur_once() -> None:

@@ -5,8 +5,8 @@
 
 #include "check.h"
 #include "memory/words.h"
-#include "memory/row_places.h"
 #include "memory/row_set.h"
+#include "support/row_map.h"
 
 using namespace sparsam;
 
@@ -41,20 +41,20 @@ void check_row_set(int32_t rows) {
   CHECK(copy.first_absent(0) == rows);
 }
 
-void check_row_places() {
+void check_row_map() {
   std::mt19937 random(1);
-  RowPlaces places;
+  RowMap places;
   std::vector<int32_t> order;
-  CHECK(places.find(3) == RowPlaces::kNone);
+  CHECK(places.find(3) == RowMap::kNone);
   for (int i = 0; i < 5000; ++i) {
     const int32_t row = static_cast<int32_t>(random() % 3000);
     if (!order.empty() && random() % 3 == 0) {
-      places.pop(order.back());
-      CHECK(places.find(order.back()) == RowPlaces::kNone);
+      places.erase(order.back());
+      CHECK(places.find(order.back()) == RowMap::kNone);
       order.pop_back();
-    } else if (places.find(row) == RowPlaces::kNone) {
+    } else if (places.find(row) == RowMap::kNone) {
+      places.insert(row, static_cast<int32_t>(order.size()));
       order.push_back(row);
-      places.push(order);
     }
     if (i % 100 == 0)
       for (size_t at = 0; at < order.size(); ++at) CHECK(places.find(order[at]) == static_cast<int32_t>(at));
@@ -85,7 +85,7 @@ void check_started_memory() {
 
 int main() {
   for (const int32_t rows : {1, 63, 64, 65, 500, 4096, 5000}) check_row_set(rows);
-  check_row_places();
+  check_row_map();
   check_started_memory();
   return 0;
 }

@@ -115,6 +115,66 @@ def test_links_are_the_references(device):
         assert int((columns >= 0).sum(-1).max()) <= 3
 
 
+@pytest.mark.parametrize(
+    "settings", [{}, {"num_heads": 1, "k": 3, "memory_size": 5}, {"num_heads": 3, "memory_size": 9}]
+)
+def test_free_gates_choose_the_references_rows(settings, device):
+    """Long enough for words to be freed and written again; the gates learn."""
+    reference, kernels = pair("sdnc", device, allocation="free", k_links=3, **settings)
+    x = torch.randn(8, 2, 3)
+    found, expected = run(kernels, x, device), run(reference, x, device)
+    assert_same(found, expected)
+    torch.testing.assert_close(dense(found[1].memory).usage, expected[1].memory.usage, rtol=1e-4, atol=1e-6)
+    gates = slice(reference.memory.interface.offsets()["free_gates"], None)
+    names = [name for name, _ in reference.named_parameters()]
+    assert float(expected[2][1 + names.index("interface.weight")][gates].abs().max()) > 0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"k_links": 3}, {"k_links": 8, "num_heads": 1, "k": 3}, {"k_links": 2, "memory_size": 8, "allocation": "free"}],
+)
+def test_links_have_the_references_gradients(settings, device):
+    """From call to call too: `run` makes two. With few links some are dropped, with few words rows come back."""
+    reference, kernels = pair("sdnc", device, link_gradients=True, **settings)
+    x = torch.randn(8, 2, 3)
+    found, expected = run(kernels, x, device), run(reference, x, device)
+    assert_same(found, expected)
+    plain, _ = pair("sdnc", device, **settings)
+    without = run(plain, x, device)[2]
+    assert any(not torch.allclose(a, b, rtol=1e-2) for a, b in zip(expected[2], without))  # they do matter
+
+
+def test_links_with_gradients_go_to_and_come_from_the_reference(device):
+    model, _ = pair("sdnc", device, link_gradients=True, k_links=3)
+    x = torch.randn(6, 2, 3, device=device)
+    results = []
+    for engines in (("reference", "reference"), ("reference", "cuda"), ("cuda", "reference")):
+        model.engine = engines[0]
+        _, state = model(x[:3])
+        model.engine = engines[1]
+        y, state = model(x[3:], state.to(engine=engines[1]))
+        loss = y.square().sum() + state.to(engine="reference").links.successors.square().sum()
+        results.append([y, *torch.autograd.grad(loss, list(model.parameters()))])
+    for found in results[1:]:
+        for ours, theirs in zip(found, results[0]):
+            torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+def test_free_gates_with_padding_and_states_of_the_reference(device):
+    reference, kernels = pair("sdnc", device, allocation="free", num_heads=1, k=3, similarity="dot")
+    x, lengths = torch.randn(5, 3, 3), torch.tensor([5, 1, 3])
+    assert_same(run(kernels, x, device, lengths), run(reference, x, device, lengths))
+    x = x.to(device)
+    with torch.no_grad():
+        _, state = reference(x)
+        torch.testing.assert_close(kernels(x, state.to(engine="cuda"))[0], reference(x, state)[0], rtol=1e-4, atol=1e-5)
+        _, ours = kernels(x)
+        torch.testing.assert_close(
+            reference(x, ours.to(engine="reference"))[0], reference(x, state)[0], rtol=1e-4, atol=1e-5
+        )
+
+
 def test_an_old_state_is_still_a_value(device):
     _, kernels = pair("sdnc", device)
     x = torch.randn(3, 1, 3, device=device)
@@ -173,8 +233,6 @@ def test_it_runs_backward_more_than_once(device):
 @pytest.mark.parametrize(
     "name,settings,reason",
     [
-        ("sdnc", {"link_gradients": True}, "link_gradients"),
-        ("sdnc", {"allocation": "free"}, "allocation"),
         ("sam", {"index": "kdtree"}, "scans"),
         ("sam", {"masked": True}, "masked"),
         ("sam", {"num_heads": 8, "k": 14}, "too large together"),

@@ -20,7 +20,17 @@ SIZES = dict(input_size=3, output_size=2, hidden_size=6, memory_size=14, word_si
 @pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="Triton, which runs the kernels, is not installed"
 )
-@pytest.mark.parametrize("cases", ["cuda_cases.py", "cuda_program_cases.py", "cuda_search_cases.py"])
+@pytest.mark.parametrize(
+    "cases",
+    [
+        "cuda_cases.py",
+        "cuda_controller_cases.py",
+        "cuda_program_cases.py",
+        "cuda_search_cases.py",
+        "cuda_streaming_cases.py",
+        "cuda_compile_cases.py",
+    ],
+)
 def test_cases_by_interpreter_or_gpu(cases):
     environment = os.environ | ({} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"})
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]

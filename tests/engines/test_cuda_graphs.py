@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import sparsam
-from sparsam.engines.cuda import graphs
+from sparsam.engines.cuda import dense, graphs
+from sparsam.engines.engine import Cell
 
 
 def test_products_have_torchs_gradients():
@@ -50,6 +51,25 @@ def test_the_sequence_that_is_captured_is_the_references(name):
         torch.testing.assert_close(y, expected)
         for name, value in zip(names, values):
             torch.testing.assert_close(value, getattr(after, name))
+
+
+@pytest.mark.parametrize("controller", ["lstm", "gru"])
+@pytest.mark.parametrize("name", ["ntm", "dam", "dnc"])
+def test_the_step_that_is_captured_is_the_references(name, controller):
+    torch.manual_seed(0)
+    sizes = dict(input_size=3, output_size=2, hidden_size=6, memory_size=9, word_size=4, num_heads=2)
+    model = sparsam.build(name, engine="reference", controller=controller, **sizes)
+    x, state = torch.randn(4, 2, 3), model.initial_state(2)
+    kind, interface = model.controller_kind, (model.interface.weight, model.interface.bias)
+    cell = Cell(kind.cell, 6, kind.weights(model.controller), interface)
+    names = [*(("hidden", "cell") if controller == "lstm" else ("hidden",)), *model.memory.shapes()]
+    step = dense.stepper(model.memory, cell, names)
+    joint, *_ = graphs.plain_sequence(step, x, tuple(getattr(state, name) for name in names), None)
+    results = []
+    for y in (model.answer(joint), model(x, state)[0]):
+        results.append([y, *torch.autograd.grad(y.square().sum(), list(model.parameters()))])
+    for ours, theirs in zip(*results):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
 def test_what_cannot_be_captured_runs_without_a_graph(monkeypatch):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import sparsam
 from sparsam.engines.boundary import kept_bytes
+from sparsam.memories import allocation as allocations
 from sparsam.memories import sdnc
 
 STATE_TENSORS = ("hidden", "cell", "read", "read_weights")
@@ -109,7 +110,7 @@ def near_ties():
     read first is rounding, and a comparison means nothing. Likewise which of two rows used alike is written anew.
     """
     found: list[bool] = []
-    least = sdnc.least_used
+    least = allocations.least_used
     follow, largest = sdnc.follow_sparse_links, sdnc.largest_rows
     reached: list[torch.Tensor] = []
 
@@ -134,7 +135,7 @@ def near_ties():
     with (
         mock.patch.object(sdnc, "follow_sparse_links", noted),
         mock.patch.object(sdnc, "largest_rows", checked),
-        mock.patch.object(sdnc, "least_used", ordered),
+        mock.patch.object(allocations, "least_used", ordered),
     ):
         yield found
 

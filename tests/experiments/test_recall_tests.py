@@ -134,7 +134,8 @@ def test_long_copies_in_small_from_training_to_the_report(tmp_path: Path, monkey
     assert found["64 tokens, 16 rows, delta 0.5"]["peak_bytes"] > 0
     command = [str(run), "20", "--index", "auto", "--device", "cpu", "--sequences", "3", "--batch", "2"]
     assert token_lengths.main(command)["sequences"] == 4
-    assert "20 tokens, auto" in json.loads((run / "lengths.json").read_text())
+    assert token_lengths.main([*command, "--k", "1"])["k"] == 1
+    assert {"20 tokens, auto", "20 tokens, auto, K 1"} <= set(json.loads((run / "lengths.json").read_text()))
 
 
 def test_word_problem_in_small_from_training_to_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from sparsam.experiments.experiment import reproduce, table
 from sparsam.training.config import RunConfig
 from sparsam.training.learner import Learner
 
-OWN = ("figure2", "figure3", "extrapolation", "demo")
+OWN = ("figure2", "figure3", "extrapolation", "copy-lengths", "demo")
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -11,7 +11,6 @@ import torch
 import sparsam
 from sparsam import engines
 from sparsam.engines.reference import free_usage
-from sparsam.memories import sdnc as module
 
 from .oracle import Oracle
 
@@ -123,10 +122,10 @@ def test_gradcheck_of_a_sequence_with_its_usages_given(make, monkeypatch):
 
     ours = torch.autograd.grad(run(x).sum(), x)[0]
     given, filled = [], free_usage.filled
-    monkeypatch.setattr(module.free_usage, "filled", lambda *args: given.append(filled(*args)) or given[-1])
+    monkeypatch.setattr(free_usage, "filled", lambda *args: given.append(filled(*args)) or given[-1])
     run(x)
     queue: list = []
-    monkeypatch.setattr(module.free_usage, "filled", lambda *_: queue.pop(0))
+    monkeypatch.setattr(free_usage, "filled", lambda *_: queue.pop(0))
 
     def with_given_usages(x):
         queue.extend(given)

@@ -57,3 +57,13 @@ def test_it_is_part_of_a_config():
 def test_a_setting_brings_it_into_being():
     config = RunConfig().with_settings(["start.write=2", "start.tied=true"])
     assert config.start == StartConfig(write=2.0, tied=True)
+
+
+@pytest.mark.parametrize("controller", ["feedforward", "gru"])
+def test_a_controller_without_a_forget_gate(controller):
+    model = sparsam.SAM(3, 2, hidden_size=8, memory_size=16, word_size=4, num_heads=1, controller=controller)
+    before = model.interface.bias.detach().clone()
+    StartConfig(write=1.0).apply(model)
+    assert (model.interface.bias.detach() - before).sum().item() == pytest.approx(1.0, abs=1e-5)
+    with pytest.raises(ValueError, match=r"start\.forget: expected 0"):
+        StartConfig(forget=1.0).apply(model)

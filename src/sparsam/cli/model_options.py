@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sparsam.training.model_config import Setting, all_settings, model_names
+from sparsam.models import MODELS
+from sparsam.training.model_config import Setting, all_settings
 
 HELP = {
     "hidden_size": "Width of the controller, H.",
@@ -36,7 +37,7 @@ def choices(key: str) -> list[str]:
 
         return [name for name in KINDS if name != "own"]
     from sparsam.engines.reference.addressing import SIMILARITIES
-    from sparsam.memories.description import ALLOCATIONS
+    from sparsam.memories.allocation import ALLOCATIONS
 
     return {"similarity": list(SIMILARITIES), "allocation": list(ALLOCATIONS)}.get(key, [])
 
@@ -51,8 +52,6 @@ EngineOption = Annotated[
 
 def described(model: str) -> dict[str, str]:
     """What the docstring of a model's class says of each argument."""
-    from sparsam.models import MODELS
-
     if model not in MODELS:
         return {}
     section = inspect.cleandoc(MODELS[model].__doc__ or "").partition("Args:\n")[2]
@@ -101,7 +100,7 @@ def _parameter(key: str, owners: dict[str, Setting]) -> inspect.Parameter:
     names = choices(key)
     said = described(next(iter(owners))).get(key, key.replace("_", " "))
     text = [HELP.get(key) or (f"{', '.join(names)}." if names else said[0].upper() + said[1:].replace("[", "\\["))]
-    if len(owners) < len(model_names()) - 1:
+    if not set(MODELS) <= set(owners):
         text.append(f"For {', '.join(owners)}.")
     defaults = dict.fromkeys(str(owner.default) for owner in owners.values())
     option: Any = typer.Option(

@@ -6,6 +6,10 @@ dropout on the controller's direct connection to the output layer, and nowhere e
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -28,3 +32,25 @@ class BypassDropout(nn.Module):
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
+
+
+class BypassOutput(nn.Linear):
+    """The output layer with bypass dropout before it; parameters are those of an `nn.Linear`."""
+
+    def __init__(self, p: float, hidden_size: int, read_size: int, output_size: int, **factory: Any) -> None:
+        super().__init__(hidden_size + read_size, output_size, **factory)
+        self.bypass = BypassDropout(hidden_size, p)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What asks for it in a model's constructor."""
+        return {"bypass_dropout": self.bypass.p}
+
+    def forward(self, joint: Tensor) -> Tensor:
+        return super().forward(self.bypass(joint))
+
+
+def bypass_output(bypass_dropout: float) -> Callable[..., nn.Module] | None:
+    """What makes the output layer that a model's argument `bypass_dropout` asks for; None for a plain one."""
+    p = checks.number_in("bypass_dropout", bypass_dropout, 0.0, 1.0)
+    return functools.partial(BypassOutput, p) if p else None

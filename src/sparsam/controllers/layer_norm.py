@@ -6,12 +6,13 @@ the normalised LSTM of Ba, Kiros and Hinton 2016, "Layer Normalization".
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from sparsam import checks
 from sparsam.controllers.compilable import LSTMController
 from sparsam.controllers.kind import ControllerKind, register
 
@@ -58,6 +59,8 @@ class NormalisedLSTMKind(ControllerKind):
 
     name = "layer_norm_lstm"
     module = NormalisedLSTM
+    options: ClassVar = {"layer_norm": True}
+    renamed: ClassVar = {"controller_norm.": "controller.norm."}  # of version 0.1
 
     def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
         if num_layers != 1:
@@ -80,3 +83,12 @@ class NormalisedLSTMKind(ControllerKind):
 
 
 register(NormalisedLSTMKind())
+
+
+def with_layer_norm(controller: Any, layer_norm: bool) -> Any:
+    """The controller that a model's arguments `controller` and `layer_norm` ask for."""
+    if not checks.boolean("layer_norm", layer_norm):
+        return controller
+    if controller != "lstm":
+        raise ValueError(f"layer_norm: expected controller='lstm' beside it, got {controller!r}")
+    return NormalisedLSTMKind.name

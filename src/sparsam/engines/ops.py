@@ -21,8 +21,7 @@ from torch import Tensor
 
 from sparsam.engines.boundary import Inputs, Outputs
 from sparsam.engines.engine import Cell, Ran
-from sparsam.engines.native import graph as graphs
-from sparsam.engines.native import names
+from sparsam.engines.native import names, stand_ins
 from sparsam.engines.native.engine import NativeCall
 from sparsam.engines.native.links import NativeLinks
 from sparsam.engines.native.memory import Kind, NativeMemory, fresh_memory
@@ -209,7 +208,7 @@ def begin_backward(d_memory: Tensor, words: Tensor) -> Tensor:
         return torch.zeros_like(words)
     found = found.coalesce()
     at = found.indices()[1:] if words.dim() == 2 else found.indices()
-    return graphs.sparse_rows(at, found.values(), tuple(words.shape)).to_dense().to(words.dtype)
+    return stand_ins.sparse_rows(at, found.values(), tuple(words.shape)).to_dense().to(words.dtype)
 
 
 @begin_backward.register_fake
@@ -250,7 +249,7 @@ def choose_backward(mask: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
     found = names.named_gradients(gradient)
     halves = []
     for side in (mask, ~mask):
-        memory, links = (None if g is None else graphs.of_elements(g, side) for g in (found.memory, found.links))
+        memory, links = (None if g is None else stand_ins.of_elements(g, side) for g in (found.memory, found.links))
         halves.append(names.gradient_name(memory, links, len(mask)))
     return halves[0], halves[1]
 
@@ -276,7 +275,7 @@ def traced_name(memory: NativeMemory, like: Tensor) -> Tensor:
         return memory.name
     versions, origins = memory._versions, memory._origins
     blank = isinstance(versions, list) and all(v is None for v in versions)
-    if memory._graph is None and blank and all(o is None for o in origins):  # type: ignore[union-attr]
+    if memory._stand_in is None and blank and all(o is None for o in origins):  # type: ignore[union-attr]
         name: Tensor = torch.ops.sparsam.blank(len(versions), kind_text(memory.kind), like.detach())
         return name
     raise RuntimeError(
@@ -302,7 +301,7 @@ def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tens
         raise RuntimeError("trace: expected a call outside torch.compile and torch.export, which record no accesses")
     if memory.text is None:
         raise RuntimeError(f"index: expected one of sparsam.indexes in a compiled call, got {sizes.index!r}")
-    if sizes.k_links and state.links.graph is not None:
+    if sizes.k_links and state.links.stand_in is not None:
         raise RuntimeError("state: expected state.detach() of an eager call with link_gradients=True")
     name = traced_name(state.memory, x)
     parameters = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)

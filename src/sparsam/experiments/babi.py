@@ -18,7 +18,7 @@ from typing import Any
 
 from sparsam.data.babi_official import STEMS
 from sparsam.experiments import babi_paper as paper
-from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.experiment import Experiment, grid, register
 from sparsam.training.config import ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 from sparsam.training.start import StartConfig
 
@@ -65,6 +65,7 @@ _ADAM = OptimizerConfig("adam", learning_rate=1e-3, final_rate=1e-4, hold=60_000
 OPTIMIZERS = dict.fromkeys(MODELS, _RMSPROP) | {"sam-linear": _ADAM, "sam-ann": _ADAM}
 
 
+@register
 def babi(
     seeds: int = 3,
     budget: float | None = None,
@@ -73,27 +74,25 @@ def babi(
     steps: int = 100_000,
 ) -> Experiment:
     """`seeds` runs of each model under each protocol of `tasks`, each of at most `budget` seconds."""
-    runs = {}
-    for protocol in tasks:
-        for model in models:
-            starts = protocol == "augmented" and model in ("sam-linear", "sam-ann", "sdnc")
-            for seed in range(seeds):
-                name = f"babi-{model}-{seed}" if protocol == "augmented" else f"babi-{protocol}-{model}-{seed}"
-                runs[name] = RunConfig(
-                    name=name,
-                    seed=seed,
-                    model=MODELS[model],
-                    task=PROTOCOLS[protocol],
-                    optimizer=OPTIMIZERS[model],
-                    start=START if starts else None,
-                    batch_size=32,
-                    steps=steps,
-                    seconds=budget,
-                    eval_every=2_000,
-                    eval_batches=24,
-                    eval_batch_size=64,
-                    checkpoint_every=2_000,
-                )
+    protocols = {"babi" if protocol == "augmented" else f"babi-{protocol}": protocol for protocol in tasks}
+
+    def config(task: str, model: str) -> RunConfig:
+        starts = protocols[task] == "augmented" and model in ("sam-linear", "sam-ann", "sdnc")
+        return RunConfig(
+            model=MODELS[model],
+            task=PROTOCOLS[protocols[task]],
+            optimizer=OPTIMIZERS[model],
+            start=START if starts else None,
+            batch_size=32,
+            steps=steps,
+            seconds=budget,
+            eval_every=2_000,
+            eval_batches=24,
+            eval_batch_size=64,
+            checkpoint_every=2_000,
+        )
+
+    runs = grid(config, protocols, models, seeds)
     return Experiment("babi", "Question answering on the Babi tasks (supplementary tables)", runs, solved=0.05)
 
 

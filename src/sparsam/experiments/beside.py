@@ -2,6 +2,8 @@
 
 python -m sparsam.experiments.beside runs docs/results                         # beside.json and beside.png of all runs
 python -m sparsam.experiments.beside docs/results/beside.json docs/results    # the picture again from the numbers
+
+Where costs were measured on a CPU (`cost-cpu*.json` beside the runs) they become a second picture, beside_cost.png.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import json
 import sys
 from pathlib import Path
 from typing import Any
+
+from sparsam.experiments import token_report
 
 FILES = ("slices.json", "lengths.json")
 PANELS: tuple[
@@ -46,8 +50,8 @@ def collect(root: str | Path) -> dict[str, Any]:
 def points(runs: dict[str, Any], start: str | tuple[str, ...], unit: str) -> dict[str, dict[int, list[float]]]:
     """Accuracy (%) by model and size, one for each seed. A test's name begins with its size and unit.
 
-    A model that was tested with a memory of fewer rows than words has a line of its own for that; tests with an
-    approximate index are left out.
+    A model that was tested with a memory of fewer rows than words, or with fewer words read than in training, has a
+    line of its own for that; tests with an approximate index are left out.
     """
     lines: dict[str, dict[int, list[float]]] = {}
     for name, run in runs.items():
@@ -56,11 +60,11 @@ def points(runs: dict[str, Any], start: str | tuple[str, ...], unit: str) -> dic
         for test, result in run["tests"].items():
             size, *options = test.split(", ")
             number, what = size.replace(",", "").split()[:2]
-            rows = [option for option in options if option.endswith("rows")]
-            by_index = any(not option.endswith("rows") and not option.startswith("delta") for option in options)
+            changed = [option for option in options if option.endswith("rows") or option.startswith("K ")]
+            by_index = any(option not in changed and not option.startswith("delta") for option in options)
             if what != unit or by_index or result.get("error_rate") is None or "stopped_at" in result:
                 continue
-            line = lines.setdefault(", ".join([_model(name), *rows]), {})
+            line = lines.setdefault(", ".join([_model(name), *changed]), {})
             line.setdefault(int(number), []).append(100 * (1 - result["error_rate"]))
     return lines
 
@@ -101,6 +105,16 @@ def draw(found: dict[str, Any], path: Path) -> Path:
     return save(figure, path)
 
 
+def cpu_costs(found: dict[str, Any]) -> dict[str, Any]:
+    """Costs on a CPU by model and length, of all the files that they were measured into."""
+    merged: dict[str, Any] = {}
+    for file, models in found.get("cost", {}).items():
+        if file.startswith("cost-cpu"):
+            for model, lengths in models.items():
+                merged.setdefault(model, {}).update(lengths)
+    return merged
+
+
 def main(arguments: list[str] | None = None) -> Path:
     source, target = map(Path, sys.argv[1:] if arguments is None else arguments)
     if source.is_dir():
@@ -108,6 +122,9 @@ def main(arguments: list[str] | None = None) -> Path:
         (target / "beside.json").write_text(json.dumps(found, indent=1) + "\n")
     else:
         found = json.loads(source.read_text())
+    costs = cpu_costs(found)
+    if costs:
+        token_report.draw_costs(costs, target / "beside_cost.png")
     return draw(found, target / "beside.png")
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.experiment import Experiment, register
 from sparsam.training.config import ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 
 PAIRS = 6
 
 
+@register
 def demo(seed: int = 0, seconds: float | None = None, steps: int = 40_000) -> Experiment:
     """One run of 1 to 6 pairs; it ends as soon as the error is below 0.01 bits per sequence.
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from sparsam.registry import Registry
 from sparsam.training.config import RunConfig
 from sparsam.training.folder import RunFolder
 from sparsam.training.loop import train
@@ -28,6 +30,29 @@ class Experiment:
     test_sizes: tuple[int, ...] = ()
     test_settings: dict[str, Any] = field(default_factory=dict)  # model settings for the test, e.g. memory_size
     prepare: Callable[[Experiment, Path], None] | None = None  # makes in the folder what the runs begin with
+
+
+Recipe = TypeVar("Recipe", bound=Callable[..., Experiment])
+RECIPES: Registry[Callable[..., Experiment]] = Registry("sparsam.experiments")
+
+
+def register(recipe: Recipe) -> Recipe:
+    """Make a recipe known by its function's name, with - for _."""
+    RECIPES.add(recipe.__name__.replace("_", "-"), recipe)
+    return recipe
+
+
+def grid(
+    config: Callable[[str, str], RunConfig], tasks: Iterable[str], models: Iterable[str], seeds: int
+) -> dict[str, RunConfig]:
+    """Runs `<task>-<model>-<seed>` of all these, by name; `config(task, model)` is what their seeds have in common."""
+    runs = {}
+    for task, model in itertools.product(tasks, models):
+        common = config(task, model)
+        for seed in range(seeds):
+            name = f"{task}-{model}-{seed}"
+            runs[name] = replace(common, name=name, seed=seed)
+    return runs
 
 
 def reproduce(

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.experiment import Experiment, grid, register
 from sparsam.experiments.figure3 import CURRICULA, MODELS, OPTIMIZERS, TASKS
 from sparsam.training.config import RunConfig
 
 
+@register
 def extrapolation(
     seeds: int = 1,
     budget: float | None = 3600.0,
@@ -24,26 +25,24 @@ def extrapolation(
     steps: int = 1_000_000,
 ) -> Experiment:
     """`budget` seconds of training for each model, then the tests."""
-    runs = {}
-    for model in models:
-        for seed in range(seeds):
-            name = f"recall-{model}-{seed}"
-            runs[name] = RunConfig(
-                name=name,
-                seed=seed,
-                model=MODELS[model],
-                task=replace(TASKS["recall"], training={"cues": 128}),
-                optimizer=OPTIMIZERS["recall"],
-                curriculum=replace(CURRICULA["recall"], max_level=max_level),
-                steps=steps,
-                seconds=budget,
-                eval_every=200,
-                eval_batches=2,
-                eval_batch_size=8,
-                checkpoint_every=200,
-                checkpoint_seconds=120.0,
-                log_every=20,
-            )
+
+    def config(task: str, model: str) -> RunConfig:
+        return RunConfig(
+            model=MODELS[model],
+            task=replace(TASKS["recall"], training={"cues": 128}),
+            optimizer=OPTIMIZERS["recall"],
+            curriculum=replace(CURRICULA["recall"], max_level=max_level),
+            steps=steps,
+            seconds=budget,
+            eval_every=200,
+            eval_batches=2,
+            eval_batch_size=8,
+            checkpoint_every=200,
+            checkpoint_seconds=120.0,
+            log_every=20,
+        )
+
+    runs = grid(config, ["recall"], models, seeds)
     return Experiment(
         "extrapolation", "Recall beyond the trained lengths (supplementary figure)", runs, test_sizes=tuple(test_sizes)
     )

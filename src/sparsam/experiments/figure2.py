@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.experiment import Experiment, grid, register
 from sparsam.training.config import ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 
 TASKS = {
@@ -40,6 +40,7 @@ PAPER = ("lstm", "ntm", "dam", "sam-linear", "sam-ann")  # what the figure shows
 DENSE = ("ntm", "dam")
 
 
+@register
 def figure2(
     seeds: int = 5,
     budget: float | None = None,
@@ -48,22 +49,20 @@ def figure2(
     steps: int = 40_000,
 ) -> Experiment:
     """`seeds` runs of each model (the dense ones at most 3), each of at most `budget` seconds."""
-    runs = {}
-    for task in tasks:
-        for model in models:
-            for seed in range(min(seeds, 3) if model in DENSE else seeds):
-                name = f"{task}-{model}-{seed}"
-                runs[name] = RunConfig(
-                    name=name,
-                    seed=seed,
-                    model=MODELS[model],
-                    task=TASKS[task],
-                    optimizer=OPTIMIZER,
-                    steps=steps,
-                    seconds=budget,
-                    eval_every=250,
-                    checkpoint_every=1_000,
-                    stop_below=0.01,
-                    threads=1,
-                )
+
+    def config(task: str, model: str) -> RunConfig:
+        return RunConfig(
+            model=MODELS[model],
+            task=TASKS[task],
+            optimizer=OPTIMIZER,
+            steps=steps,
+            seconds=budget,
+            eval_every=250,
+            checkpoint_every=1_000,
+            stop_below=0.01,
+            threads=1,
+        )
+
+    runs = grid(config, tasks, models, seeds)
+    runs = {name: run for name, run in runs.items() if run.seed < 3 or run.model.name not in DENSE}
     return Experiment("figure2", "Learning on the NTM tasks (figure 2)", runs, solved=0.1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.experiment import Experiment, grid, register
 from sparsam.experiments.figure2 import OPTIMIZER
 from sparsam.training.config import CurriculumConfig, ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 from sparsam.training.start import StartConfig
@@ -63,6 +63,7 @@ PAPER = ("sam-linear", "sam-ann", "ntm", "dam")
 PAPER_TASKS = ("recall", "copy", "sort")
 
 
+@register
 def figure3(
     seeds: int = 1,
     budget: float | None = 1800.0,
@@ -72,27 +73,24 @@ def figure3(
     steps: int = 1_000_000,
 ) -> Experiment:
     """`budget` seconds for each run."""
-    runs = {}
-    for task in tasks:
-        for model in models:
-            for seed in range(seeds):
-                name = f"{task}-{model}-{seed}"
-                runs[name] = RunConfig(
-                    name=name,
-                    seed=seed,
-                    model=MODELS[model],
-                    task=TASKS[task],
-                    optimizer=OPTIMIZERS[task],
-                    start=STARTS.get(task) if MODELS[model].name != "ntm" else None,
-                    curriculum=replace(CURRICULA[task], max_level=max_level),
-                    steps=steps,
-                    seconds=budget,
-                    eval_every=200,
-                    eval_batches=2,
-                    eval_batch_size=8,
-                    checkpoint_every=200,
-                    checkpoint_seconds=120.0,
-                    log_every=20,
-                    threads=1,
-                )
+
+    def config(task: str, model: str) -> RunConfig:
+        return RunConfig(
+            model=MODELS[model],
+            task=TASKS[task],
+            optimizer=OPTIMIZERS[task],
+            start=STARTS.get(task) if MODELS[model].name != "ntm" else None,
+            curriculum=replace(CURRICULA[task], max_level=max_level),
+            steps=steps,
+            seconds=budget,
+            eval_every=200,
+            eval_batches=2,
+            eval_batch_size=8,
+            checkpoint_every=200,
+            checkpoint_seconds=120.0,
+            log_every=20,
+            threads=1,
+        )
+
+    runs = grid(config, tasks, models, seeds)
     return Experiment("figure3", "Curriculum (figure 3)", runs)

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from sparsam.experiments import token_report
-from sparsam.experiments.experiment import Experiment
-from sparsam.experiments.mqar import OPTIMIZER, SAM_START, START, blocks
+from sparsam.experiments.experiment import Experiment, grid, register
+from sparsam.experiments.mqar import CLOSED, OPTIMIZER, SAM_START, blocks
 from sparsam.experiments.token_lengths import kept_test
 from sparsam.training.config import ModelConfig, RunConfig, TaskConfig
 from sparsam.training.folder import RunFolder
@@ -30,7 +30,6 @@ TASKS = {
     "induction": TaskConfig("induction", training=_TRAINED),
     "selective-copy": TaskConfig("selective_copy", training={**_TRAINED, "min_items": 1}),
 }
-CLOSED = {**START, "write": -2.0}
 _SAM = {"hidden_size": 128, "num_heads": 1}
 MODELS: dict[str, dict[str, ModelConfig]] = {
     "induction": {
@@ -61,6 +60,7 @@ LONG = (16_384, 131_072, 1_000_000)  # models that carry something of a fixed si
 SEQUENCES, SECONDS_PER_TEST = 64, 300.0
 
 
+@register
 def induction(
     seeds: int = 3, budget: float | None = None, models: Sequence[str] | None = None, steps: int = 10_000
 ) -> Experiment:
@@ -68,6 +68,7 @@ def induction(
     return Experiment("induction", "Induction", _runs("induction", seeds, budget, models, steps), solved=0.005)
 
 
+@register
 def selective_copy(
     seeds: int = 3, budget: float | None = None, models: Sequence[str] | None = None, steps: int = 10_000
 ) -> Experiment:
@@ -79,26 +80,24 @@ def selective_copy(
 def _runs(
     task: str, seeds: int, budget: float | None, models: Sequence[str] | None, steps: int
 ) -> dict[str, RunConfig]:
-    runs = {}
-    for model in models or MODELS[task]:
-        for seed in range(seeds):
-            name = f"{task}-{model}-{seed}"
-            runs[name] = RunConfig(
-                name=name,
-                seed=seed,
-                model=MODELS[task][model],
-                task=TASKS[task],
-                optimizer=OPTIMIZER,
-                batch_size=64,
-                steps=steps,
-                seconds=budget,
-                stop_below=1e-4,
-                eval_every=500,
-                eval_batches=32,
-                eval_batch_size=64,
-                checkpoint_every=500,
-                checkpoint_seconds=60.0,
-            )
+
+    def config(task: str, model: str) -> RunConfig:
+        return RunConfig(
+            model=MODELS[task][model],
+            task=TASKS[task],
+            optimizer=OPTIMIZER,
+            batch_size=64,
+            steps=steps,
+            seconds=budget,
+            stop_below=1e-4,
+            eval_every=500,
+            eval_batches=32,
+            eval_batch_size=64,
+            checkpoint_every=500,
+            checkpoint_seconds=60.0,
+        )
+
+    runs = grid(config, [task], models or MODELS[task], seeds)
     return runs
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from sparsam.experiments import token_report
-from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.experiment import Experiment, grid, register
 from sparsam.experiments.token_lengths import kept_test, room, usable_device
 from sparsam.experiments.token_tests import error_rate
 from sparsam.tasks.mqar import TESTED, TRAINED
@@ -44,6 +44,7 @@ PARAMETERS = 300_000
 # head 70% were wrong after 1,200 minibatches, where an open start had none after 800. SAM's controller begins by
 # forgetting, so that what it stores is about the present tokens.
 START = {"write": 2.0, "reuse": -5.0, "sharpness": 3.0}
+CLOSED = {**START, "write": -2.0}  # the write gate begins at 0.12: a model learns to open it for what matters
 SAM_START = {**START, "words": 8.0, "forget": -4.0}
 
 
@@ -79,7 +80,9 @@ MODELS = {
     "delta": blocks("delta", "delta"),
     "lstm": blocks("lstm", "lstm"),
 }
-OPTIONAL = {  # asked for by name, where flash-linear-attention is installed
+OPTIONAL = {  # asked for by name; those with fla where flash-linear-attention is installed
+    "memory-selective": blocks("memory", start=CLOSED),
+    "memory-one-head-selective": blocks("memory", heads=1, words=128, start=CLOSED),
     "fla-delta": blocks("fla-delta", "fla-delta"),
     "fla-mamba2": blocks("fla-mamba2", "fla-mamba2"),
 }
@@ -92,6 +95,7 @@ SECONDS_PER_TEST = 120.0
 SEQUENCES, BATCH = 128, 32  # of a test slice
 
 
+@register
 def mqar(
     seeds: int = 3,
     budget: float | None = None,
@@ -100,27 +104,24 @@ def mqar(
     steps: int = 20_000,
 ) -> Experiment:
     """`seeds` runs of each model on each task, each of at most `budget` seconds."""
-    runs = {}
-    for task in tasks:
-        for model in models:
-            for seed in range(seeds):
-                name = f"{task}-{model}-{seed}"
-                runs[name] = RunConfig(
-                    name=name,
-                    seed=seed,
-                    model=(MODELS | OPTIONAL)[model],
-                    task=(TASKS | CONTINUED)[task],
-                    optimizer=OPTIMIZER,
-                    batch_size=32,
-                    steps=steps,
-                    seconds=budget,
-                    stop_below=1e-4,
-                    eval_every=500,
-                    eval_batches=10,
-                    eval_batch_size=16,
-                    checkpoint_every=500,
-                    checkpoint_seconds=60.0,
-                )
+
+    def config(task: str, model: str) -> RunConfig:
+        return RunConfig(
+            model=(MODELS | OPTIONAL)[model],
+            task=(TASKS | CONTINUED)[task],
+            optimizer=OPTIMIZER,
+            batch_size=32,
+            steps=steps,
+            seconds=budget,
+            stop_below=1e-4,
+            eval_every=500,
+            eval_batches=10,
+            eval_batch_size=16,
+            checkpoint_every=500,
+            checkpoint_seconds=60.0,
+        )
+
+    runs = grid(config, tasks, models, seeds)
     return Experiment("mqar", "Multi-query associative recall", runs, solved=0.005)
 
 
@@ -172,7 +173,7 @@ def report(out: str | Path) -> str:
         if some:
             title = f"MQAR ({start}): accuracy over pairs"
             token_report.draw_accuracy(some, long, out / f"{start}-accuracy.png", title)
-    token_report.draw_costs(cost, out)
+    token_report.draw_costs(cost, out / "cost.png")
     return text
 
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.experiment import Experiment, grid, register
 from sparsam.training.config import CurriculumConfig, ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 
 LABELS = 500
@@ -51,6 +51,7 @@ MODELS = {
 }
 
 
+@register
 def omniglot(
     seeds: int = 1,
     budget: float | None = 3600.0,
@@ -59,26 +60,24 @@ def omniglot(
     steps: int = 1_000_000,
 ) -> Experiment:
     """`budget` seconds of training for each run, the same for all models."""
-    runs = {}
-    for model in models:
-        for seed in range(seeds):
-            name = f"omniglot-{model}-{seed}"
-            runs[name] = RunConfig(
-                name=name,
-                seed=seed,
-                model=MODELS[model],
-                task=TASK,
-                optimizer=OptimizerConfig("adam", learning_rate=3e-3, warmup=50, clip=1.0),
-                curriculum=CurriculumConfig(start=8, threshold=THRESHOLD, patience=50, max_level=max_level),
-                batch_size=16,
-                steps=steps,
-                seconds=budget,
-                eval_every=1_000,
-                eval_batches=4,
-                eval_batch_size=4,
-                checkpoint_every=1_000,
-                log_every=50,
-            )
+
+    def config(task: str, model: str) -> RunConfig:
+        return RunConfig(
+            model=MODELS[model],
+            task=TASK,
+            optimizer=OptimizerConfig("adam", learning_rate=3e-3, warmup=50, clip=1.0),
+            curriculum=CurriculumConfig(start=8, threshold=THRESHOLD, patience=50, max_level=max_level),
+            batch_size=16,
+            steps=steps,
+            seconds=budget,
+            eval_every=1_000,
+            eval_batches=4,
+            eval_batch_size=4,
+            checkpoint_every=1_000,
+            log_every=50,
+        )
+
+    runs = grid(config, ["omniglot"], models, seeds)
     return Experiment("omniglot", "One-shot recognition on Omniglot", runs)
 
 

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.experiment import Experiment, grid, register
 from sparsam.experiments.omniglot import SIZES, THRESHOLD, results_table
 from sparsam.experiments.omniglot_encoder import (
     load_encoder,
@@ -57,6 +57,7 @@ TEST_MEMORY = 16_384  # words of the sparse models when tested: 500 characters w
 ROUNDS, CHARACTERS = ((2200, 3e-3), (1450, 2e-3)), 400
 
 
+@register
 def omniglot_pixels(
     seeds: int = 3,
     budget: float | None = 195.0,
@@ -65,38 +66,36 @@ def omniglot_pixels(
     steps: int = 1_000_000,
 ) -> Experiment:
     """`budget` seconds of training for each run, the same for all models."""
-    runs = {}
-    for model in models:
-        for seed in range(seeds):
-            name = f"{PREFIX}{model}-{seed}"
-            runs[name] = RunConfig(
-                name=name,
-                seed=seed,
-                model=MODELS[model],
-                task=TASK,
-                start=START.get(model),
-                optimizer=OptimizerConfig(
-                    "adam",
-                    learning_rate=3e-3,
-                    warmup=50,
-                    clip=1.0,
-                    patience=100,
-                    final_rate=1e-4,
-                    final_by="steps" if budget is None else "seconds",
-                    hold_share=0.4,
-                    input_layer_from=0.8,
-                    input_layer_rate=0.1,
-                ),
-                curriculum=CurriculumConfig(start=8, threshold=THRESHOLD, patience=50, max_level=max_level),
-                batch_size=32,
-                steps=steps,
-                seconds=budget,
-                eval_every=500,
-                eval_batches=1,
-                eval_batch_size=8,
-                checkpoint_every=500,
-                log_every=50,
-            )
+
+    def config(task: str, model: str) -> RunConfig:
+        return RunConfig(
+            model=MODELS[model],
+            task=TASK,
+            start=START.get(model),
+            optimizer=OptimizerConfig(
+                "adam",
+                learning_rate=3e-3,
+                warmup=50,
+                clip=1.0,
+                patience=100,
+                final_rate=1e-4,
+                final_by="steps" if budget is None else "seconds",
+                hold_share=0.4,
+                input_layer_from=0.8,
+                input_layer_rate=0.1,
+            ),
+            curriculum=CurriculumConfig(start=8, threshold=THRESHOLD, patience=50, max_level=max_level),
+            batch_size=32,
+            steps=steps,
+            seconds=budget,
+            eval_every=500,
+            eval_batches=1,
+            eval_batch_size=8,
+            checkpoint_every=500,
+            log_every=50,
+        )
+
+    runs = grid(config, [PREFIX.removesuffix("-")], models, seeds)
     return Experiment("omniglot-pixels", "One-shot recognition on Omniglot, from pixels", runs, prepare=train_encoders)
 
 

@@ -34,6 +34,7 @@ def errors_at(
     index: str = "linear",
     rows: int | None = None,
     delta: float | None = None,
+    k: int | None = None,
     device: str | None = None,
     batch: int = 8,
     seconds: float | None = None,
@@ -41,8 +42,9 @@ def errors_at(
     """A run's errors on fresh sequences of `size`, at most `batch` of them at a time.
 
     `rows`: of the memory; None for one row for each word that could be written. `delta`: from which weight on a row
-    counts as accessed; None for the model's own. `device`: None for the one that the run was trained on, where there is
-    one here.
+    counts as accessed; None for the model's own. `k`: words that a head reads; None for as many as in training, where
+    more than one shows the model what it should have read. `device`: None for the one that the run was trained on,
+    where there is one here.
     """
     _, config, _ = read_saved(run)
     at_once = min(batch, sequences)
@@ -51,7 +53,8 @@ def errors_at(
     if rows is None:
         longest = task.sample_size(1, torch.Generator(), size).inputs.shape[0]
         rows = room(longest, heads)
-    model, task, config = load_model(run, memory_size=rows, index=index)
+    changed: dict[str, Any] = {} if k is None else {"k": k}
+    model, task, config = load_model(run, memory_size=rows, index=index, **changed)
     if delta is not None:
         memories: list[Any] = [module for module in model.modules() if hasattr(module, "delta")]
         for memory in memories:
@@ -68,6 +71,7 @@ def errors_at(
         "index": index,
         "memory_size": rows,
         "delta": delta,
+        "k": config.model.k if k is None else k,
         "device": where,
         "peak_bytes": token_cost.peak_bytes(where) - before,
     }
@@ -78,12 +82,20 @@ def usable_device(trained_on: str) -> str:
     return "cpu" if trained_on.startswith("cuda") and not torch.cuda.is_available() else trained_on
 
 
-def name_of(size: int, unit: str, index: str = "linear", rows: int | None = None, delta: float | None = None) -> str:
+def name_of(
+    size: int,
+    unit: str,
+    index: str = "linear",
+    rows: int | None = None,
+    delta: float | None = None,
+    k: int | None = None,
+) -> str:
     """What a test is called in the file and in tables: its size, then what is not exact search with room for all."""
     parts = [f"{size:,} {unit}"]
     parts += [] if index == "linear" else [index]
     parts += [] if rows is None else [f"{rows:,} rows"]
     parts += [] if delta is None else [f"delta {delta:g}"]
+    parts += [] if k is None else [f"K {k}"]
     return ", ".join(parts)
 
 
@@ -91,7 +103,7 @@ def kept_test(run: str | Path, size: int, unit: str = "tokens", again: bool = Fa
     """`errors_at`, measured once (or `again`) and kept; returns all tests that are there."""
     file = (Path(run) if Path(run).is_dir() else Path(run).parent) / FILE
     found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
-    name = name_of(size, unit, **{key: options[key] for key in ("index", "rows", "delta") if key in options})
+    name = name_of(size, unit, **{key: options[key] for key in ("index", "rows", "delta", "k") if key in options})
     if again or name not in found:
         result = errors_at(run, size, **options)
         found = json.loads(file.read_text()) if file.exists() else {}  # others may have written meanwhile
@@ -108,6 +120,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--index", default="linear")
     parser.add_argument("--rows", type=int, help="of the memory; as many as words could be written where not given")
     parser.add_argument("--delta", type=float, help="weight from which on a row counts as accessed")
+    parser.add_argument("--k", type=int, help="words that a head reads; as in training where not given")
     parser.add_argument("--device", help="where it runs; as in training where not given")
     parser.add_argument("--batch", type=int, default=8, help="sequences at a time")
     parser.add_argument("--seconds", type=float, help="longest time")
@@ -119,7 +132,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     run, size = given.pop("run"), given.pop("size")
     unit = "pairs" if read_saved(run)[1].task.name == "mqar" else "tokens"
     found = kept_test(run, size, unit, **given)
-    name = name_of(size, unit, given["index"], given["rows"], given["delta"])
+    name = name_of(size, unit, given["index"], given["rows"], given["delta"], given["k"])
     print(json.dumps({name: found[name]}, indent=2))
     return found[name]
 

@@ -106,8 +106,8 @@ def draw_accuracy(
     return save(figure, path)
 
 
-def draw_costs(found: dict[str, Any], out: Path) -> Path:
-    """The three figures over length, side by side, as cost.png."""
+def draw_costs(found: dict[str, Any], path: Path) -> Path:
+    """The three figures over length, side by side."""
     from sparsam.plots.canvas import COLOURS, new_figure, save
 
     figure, axes = new_figure(13, 3.8, 1, len(_FIGURES))
@@ -124,7 +124,7 @@ def draw_costs(found: dict[str, Any], out: Path) -> Path:
         axis.set_title(title, loc="left", fontsize=10)
         axis.grid(axis="y", alpha=0.25)
     axes[0, 0].legend(frameon=False, fontsize=8)
-    return save(figure, out / "cost.png")
+    return save(figure, path)
 
 
 def _percent(found: dict[str, Any] | None) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from sparsam.experiments import token_report
-from sparsam.experiments.experiment import Experiment
+from sparsam.experiments.experiment import Experiment, grid, register
 from sparsam.experiments.mqar import OPTIMIZER, START, blocks
 from sparsam.experiments.token_lengths import usable_device
 from sparsam.experiments.token_tests import error_rate
@@ -63,6 +63,7 @@ LENGTHS = (32, 64, 128, 256)
 SEQUENCES = 128  # of each length
 
 
+@register
 def word_problem(
     seeds: int = 3,
     budget: float | None = None,
@@ -71,28 +72,25 @@ def word_problem(
     steps: int = 30_000,
 ) -> Experiment:
     """`seeds` runs of each model on each task, each of at most `budget` seconds."""
-    runs = {}
-    for task in tasks:
-        for model in models:
-            for seed in range(seeds):
-                name = f"{task}-{model}-{seed}"
-                runs[name] = RunConfig(
-                    name=name,
-                    seed=seed,
-                    model=MODELS[model],
-                    task=TASKS[task],
-                    optimizer=replace(OPTIMIZER, hold=10_000),
-                    curriculum=CURRICULUM,
-                    batch_size=256,
-                    steps=steps,
-                    seconds=budget,
-                    stop_below=1e-4,
-                    eval_every=500,
-                    eval_batches=10,
-                    eval_batch_size=32,
-                    checkpoint_every=500,
-                    checkpoint_seconds=60.0,
-                )
+
+    def config(task: str, model: str) -> RunConfig:
+        return RunConfig(
+            model=MODELS[model],
+            task=TASKS[task],
+            optimizer=replace(OPTIMIZER, hold=10_000),
+            curriculum=CURRICULUM,
+            batch_size=256,
+            steps=steps,
+            seconds=budget,
+            stop_below=1e-4,
+            eval_every=500,
+            eval_batches=10,
+            eval_batch_size=32,
+            checkpoint_every=500,
+            checkpoint_seconds=60.0,
+        )
+
+    runs = grid(config, tasks, models, seeds)
     return Experiment("word-problem", "Word problems of S5 and A5", runs, solved=0.005)
 
 

@@ -13,9 +13,9 @@ from typing import Any
 from sparsam import checks, indexes
 from sparsam.engines.reference.addressing import SIMILARITIES
 from sparsam.indexes import Index, Linear
+from sparsam.memories.allocation import ALLOCATIONS
 from sparsam.memories.interface import Interface, sparse_interface
 
-ALLOCATIONS = ("ring", "free")
 MOST_ROWS = 2**31 - 1  # rows are 32-bit numbers in the engines
 
 
@@ -33,7 +33,6 @@ class SparseSizes:
     link_gradients: bool = False
     allocation: str = "ring"  # which rows are written anew: the "ring" decides, or with "free" the usage
     index: Index = field(default_factory=Linear)
-    masked: bool = False  # masked content addressing
 
     def __post_init__(self) -> None:
         checks.at_most("memory_size", checks.positive_int("memory_size", self.rows), "the largest", MOST_ROWS)
@@ -44,7 +43,6 @@ class SparseSizes:
         object.__setattr__(self, "delta", checks.number_in("delta", self.delta, 0.0, 1.0))
         checks.boolean("link_gradients", self.link_gradients)
         checks.one_of("allocation", self.allocation, ALLOCATIONS)
-        checks.boolean("masked", self.masked)
 
     @property
     def read_size(self) -> int:
@@ -53,7 +51,7 @@ class SparseSizes:
 
     @property
     def interface(self) -> Interface:
-        return sparse_interface(self.heads, self.width, self.k_links > 0, self.allocation == "free", self.masked)
+        return sparse_interface(self.heads, self.width, self.k_links > 0, self.allocation == "free")
 
     def settings(self) -> dict[str, Any]:
         """What a `repr` shows."""

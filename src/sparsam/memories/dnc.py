@@ -8,14 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparsam import checks
 from sparsam.engines.reference.allocation import allocation_weights, dnc_usage, retention
-from sparsam.engines.reference.deallocation import deallocated
 from sparsam.engines.reference.dense import dense_read, erase_and_add
-from sparsam.engines.reference.masking import masked_content_weights
 from sparsam.engines.reference.temporal import mix_modes, precedence_weights
+from sparsam.memories.addressing import Addressing
 from sparsam.memories.dense import DenseMemoryModel
-from sparsam.memories.fused.cosine import dense_content_weights
+from sparsam.memories.freeing import Freeing
 from sparsam.memories.fused.link_step import link_step
 from sparsam.memories.interface import Field, Interface
 from sparsam.memories.memory import Step
@@ -47,16 +45,18 @@ class DNCMemory(DenseMemoryModel):
     name = "dnc"
     state_class = DNCState
 
-    def __init__(self, rows: int, width: int, heads: int, masked: bool = False, deallocate: bool = False) -> None:
+    def __init__(
+        self, rows: int, width: int, heads: int, addressing: Addressing | None = None, freeing: Freeing | None = None
+    ) -> None:
         super().__init__(rows, width, heads)
-        self.masked = checks.boolean("masked", masked)
-        self.deallocate = checks.boolean("deallocate", deallocate)
+        self.addressing = Addressing() if addressing is None else addressing
+        self.freeing = Freeing() if freeing is None else freeing
 
     @property
     def interface(self) -> Interface:
-        """The order of Graves 2016; masks, of the read keys and then of the write key, come last."""
+        """The order of Graves 2016; what parts add comes last, masks of the read keys and then of the write key."""
         heads, width = self.heads, self.width
-        fields = [
+        fields = (
             Field("read_keys", (heads, width)),
             Field("read_strengths", (heads,), "one_plus"),
             Field("write_key", (1, width)),
@@ -67,13 +67,11 @@ class DNCMemory(DenseMemoryModel):
             Field("allocation_gate", (1,), "sigmoid"),
             Field("write_gate", (1,), "sigmoid"),
             Field("read_modes", (heads, 3), "softmax"),  # backward, content, forward
-        ]
-        if self.masked:
-            fields.append(Field("masks", (heads + 1, width), "sigmoid"))
-        return Interface(tuple(fields))
+        )
+        return Interface(fields + self.addressing.fields(heads + 1, width))
 
     def options(self) -> dict[str, Any]:
-        return {n: True for n in ("masked", "deallocate") if getattr(self, n)}
+        return {**self.addressing.options, **self.freeing.options}
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {
@@ -96,18 +94,17 @@ class DNCMemory(DenseMemoryModel):
     def step(self, vector: Tensor, state: Any) -> Step:
         """Usage and allocation, the write, the links, then the reads (Graves 2016, Methods)."""
         request = self.interface.split(vector)
-        masks = request.get("masks")
-        read_masks, write_mask = (None, None) if masks is None else masks.split([self.heads, 1], dim=1)
+        content_weights, readers, writer = self.addressing.dense_weights, slice(self.heads), slice(self.heads, None)
         retained = retention(request["free_gates"], state.read_weights)
         usage = dnc_usage(state.usage, state.write_weights, retained)
-        content = content_weights(request["write_key"], request["write_strength"], write_mask, state.memory)[:, 0]
-        allocated = torch.lerp(content, allocation_weights(usage), request["allocation_gate"])
+        content = content_weights(request["write_key"], request["write_strength"], state.memory, request, writer)
+        allocated = torch.lerp(content[:, 0], allocation_weights(usage), request["allocation_gate"])
         w_write = request["write_gate"] * allocated
-        words = deallocated(state.memory, retained) if self.deallocate else state.memory
+        words = self.freeing.words(state.memory, retained)
         words = erase_and_add(words, w_write[:, None], request["erase"], request["write_word"])
         link, forward, backward = link_step(state.link, state.precedence, w_write, state.read_weights)
         precedence = precedence_weights(state.precedence, w_write)
-        content = content_weights(request["read_keys"], request["read_strengths"], read_masks, words)
+        content = content_weights(request["read_keys"], request["read_strengths"], words, request, readers)
         w_read = mix_modes(request["read_modes"], backward, content, forward)
         read = dense_read(w_read, words)
         fields = {
@@ -120,10 +117,3 @@ class DNCMemory(DenseMemoryModel):
             "memory": words,
         }
         return read, fields, [DenseAccess(WRITE, w_write[:, None]), DenseAccess(READ, w_read)]
-
-
-def content_weights(keys: Tensor, strengths: Tensor, masks: Tensor | None, words: Tensor) -> Tensor:
-    """C(M, k, beta) of Graves 2016 by cosine, (B, R, N), masked where there are masks."""
-    if masks is None:
-        return dense_content_weights("cosine", keys, strengths, words)
-    return masked_content_weights(keys, strengths, masks, words)

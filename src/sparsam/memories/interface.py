@@ -70,10 +70,8 @@ class Interface:
         }
 
 
-def sparse_interface(
-    heads: int, width: int, links: bool = False, free_gates: bool = False, masks: bool = False
-) -> Interface:
-    """SAM's and DAM's fields: q, a, beta, alpha, gamma; then read modes with links, free gates with usage, masks."""
+def sparse_interface(heads: int, width: int, links: bool = False, free_gates: bool = False) -> Interface:
+    """SAM's and DAM's fields: q, a, beta, alpha, gamma; then read modes with links, free gates with usage."""
     fields = [
         Field("query", (heads, width)),  # q
         Field("write_word", (heads, width)),  # a
@@ -85,6 +83,4 @@ def sparse_interface(
         fields.append(Field("read_modes", (heads, 3), "softmax"))  # pi: backward, content, forward
     if free_gates:
         fields.append(Field("free_gates", (heads,), "sigmoid"))  # f
-    if masks:
-        fields.append(Field("masks", (heads, width), "sigmoid"))  # m
     return Interface(tuple(fields))

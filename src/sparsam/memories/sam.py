@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from sparsam.engines.reference import free_usage, ring
 from sparsam.engines.reference.addressing import content_weights, gather_words, most_similar, weighted_sum
-from sparsam.engines.reference.masking import masked_words
 from sparsam.engines.reference.writing import sparse_write, write_weights
+from sparsam.memories.addressing import Addressing
+from sparsam.memories.allocation import ALLOCATIONS, Touched
 from sparsam.memories.description import SparseSizes, as_text
 from sparsam.memories.interface import Interface
 from sparsam.memories.memory import Memory, Step
@@ -21,13 +21,22 @@ from sparsam.trace import READ, WRITE, Access
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SAMState(State):
-    """State of SAM. `memory` is the engine's: a `DenseMemory` of the reference, a `NativeMemory` of the native one."""
+class SparseState(State):
+    """What SAM, the SDNC and the layer carry from step to step.
+
+    `memory` is the engine's: a `DenseMemory` of the reference, a `NativeMemory` of the native one.
+    """
 
     read: Tensor  # r (B, R, W)
     read_rows: Tensor  # (B, R, K) int64, -1 before the first read
     read_weights: Tensor  # w^R (B, R, K)
     memory: Any
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SAMState(SparseState):
+    """State of SAM."""
+
     start: SAMState | None = None
 
 
@@ -38,13 +47,20 @@ class SAMMemory(Memory):
     state_class: ClassVar[type[State]] = SAMState
     sizes: SparseSizes
 
-    def __init__(self, sizes: SparseSizes) -> None:
+    def __init__(self, sizes: SparseSizes, addressing: Addressing | None = None) -> None:
         self.sizes, self.text = sizes, as_text(sizes)
         self.rows, self.width, self.heads = sizes.rows, sizes.width, sizes.heads
+        self.addressing = Addressing() if addressing is None else addressing
+        self.allocation = ALLOCATIONS[sizes.allocation]
+
+    def with_sizes(self, sizes: SparseSizes) -> SAMMemory:
+        """A memory of another description with the same parts."""
+        return type(self)(sizes, self.addressing)
 
     @property
     def interface(self) -> Interface:
-        return self.sizes.interface
+        """The description's fields, which every engine knows, then those of parts that the reference alone has."""
+        return Interface((*self.sizes.interface.fields, *self.addressing.fields(self.heads, self.width)))
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         reads = (self.heads, self.sizes.k)
@@ -59,7 +75,7 @@ class SAMMemory(Memory):
         return self.sizes.settings()
 
     def options(self) -> dict[str, Any]:
-        return {"masked": True} if self.sizes.masked else {}
+        return dict(self.addressing.options)
 
     def no_read(self, batch: int, like: Tensor) -> dict[str, Tensor]:
         """r = 0 and no previous read: the part of a fresh state that is the same in every engine."""
@@ -71,30 +87,24 @@ class SAMMemory(Memory):
         }
 
     def fresh(self, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:
-        memory = dense_memory(batch, self.rows, self.width, initial, like)
-        if self.sizes.allocation == "free":
-            memory = dataclasses.replace(memory, usage=like.new_zeros(batch, self.rows))
+        memory = self.allocation.fresh(dense_memory(batch, self.rows, self.width, initial, like))
         return {**self.no_read(batch, like), "memory": memory}
 
     def step(self, vector: Tensor, state: Any) -> Step:
         """Write first, then read."""
         request = self.interface.split(vector)
         memory: DenseMemory = state.memory
-        unused, usage = self.unused(request, state)
-        room = None if usage is None else free_usage.room(usage, unused)
+        unused, room, usage = self.allocation.unused(request, state)
         write_rows, w_write = write_weights(
             request["write_gate"], request["interpolation"], state.read_rows, state.read_weights, unused, room
         )
         words = sparse_write(memory.words, unused, write_rows, w_write, request["write_word"])
         read_rows, w_read, read, more = self.read(request, words, state, write_rows, w_write)
-        accessed = self.accessed(memory, usage, write_rows, w_write, read_rows, w_read)
+        touched = Touched(write_rows, w_write, read_rows, w_read)
+        accessed = self.allocation.accessed(memory, usage, touched, self.sizes.delta)
         memory = dataclasses.replace(memory, words=words, **accessed)
         fields = {"read": read, "read_rows": read_rows, "read_weights": w_read, "memory": memory, **more}
         return read, fields, [Access(WRITE, 0, write_rows, w_write), Access(READ, 0, read_rows, w_read)]
-
-    def unused(self, request: dict[str, Tensor], state: Any) -> tuple[Tensor, Tensor | None]:
-        """Step 2: the rows u (B, R) to write anew, and the usage (B, N) that limits how much; None for no limit."""
-        return ring.least_recently_accessed(state.memory.last_access, self.heads), None
 
     def read(
         self, request: dict[str, Tensor], words: Tensor, state: Any, write_rows: Tensor, w_write: Tensor
@@ -105,28 +115,11 @@ class SAMMemory(Memory):
 
     def content(self, request: dict[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
         """Rows and weights (B, R, K) of the most similar words."""
-        kind, query, strength = self.sizes.similarity, request["query"], request["strength"]
-        if not self.sizes.masked:
-            rows = self.select_rows(query, words)
-            return rows, content_weights(kind, query, strength, gather_words(words, rows))
-        query = query * request["masks"]
-        rows = self.select_rows(query, masked_words(words, request["masks"]))
-        return rows, content_weights(kind, query, strength, masked_words(gather_words(words, rows), request["masks"]))
+        kind, part = self.sizes.similarity, self.addressing
+        query = part.key(request["query"], request)
+        rows = self.select_rows(query, part.words(words, request))
+        return rows, content_weights(kind, query, request["strength"], part.words(gather_words(words, rows), request))
 
     def select_rows(self, query: Tensor, words: Tensor) -> Tensor:
         """The K rows per head that a step reads: exact search, constants for the gradient."""
         return most_similar(self.sizes.similarity, query, words, self.sizes.k)
-
-    def accessed(
-        self,
-        memory: DenseMemory,
-        usage: Tensor | None,
-        write_rows: Tensor,
-        w_write: Tensor,
-        read_rows: Tensor,
-        w_read: Tensor,
-    ) -> dict[str, Tensor]:
-        """Step 6: the fields of the memory that say which rows come next, after this step's accesses."""
-        used = ring.summed_weights(write_rows, w_write, self.rows) + ring.summed_weights(read_rows, w_read, self.rows)
-        last_access, clock = ring.touch(memory.last_access, memory.clock, used > self.sizes.delta)
-        return {"last_access": last_access, "clock": clock}

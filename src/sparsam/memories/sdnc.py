@@ -3,10 +3,7 @@
 Writes, ring and usage are SAM's. After the write the links are updated (`sparsam.engines.reference.links` has every
 rule), and a head reads w^R = pi_b b + pi_c c + pi_f f, of which the K largest entries are kept, not renormalised.
 
-With `allocation="free"` usage decides which words are written anew instead of the ring, as in the DNC
-(`sparsam.engines.reference.free_usage`): a step frees u(i) <- u(i) prod_h (1 - f_h w^R_{t-1,h}(i)), writes
-w^W_h = alpha_h (gamma_h w^R_{t-1,h} + (1 - gamma_h) (1 - u(u_h)) 1[u_h]) to the R rows u_h of least usage, and ends
-with u <- u + w - u w. Then `delta` changes nothing.
+With `allocation="free"` usage decides which words are written anew instead of the ring (`sparsam.memories.allocation`).
 """
 
 from __future__ import annotations
@@ -17,7 +14,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from sparsam.engines.reference import free_usage
 from sparsam.engines.reference.addressing import gather_words, weighted_sum
 from sparsam.engines.reference.links import (
     averaged_writes,
@@ -27,19 +23,14 @@ from sparsam.engines.reference.links import (
     update_links,
 )
 from sparsam.engines.reference.temporal import mix_modes
-from sparsam.engines.reference.usage import least_used
-from sparsam.memories.sam import SAMMemory
-from sparsam.state import DenseMemory, State
+from sparsam.memories.sam import SAMMemory, SparseState
+from sparsam.state import State
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SDNCState(State):
-    """State of the SDNC: SAM's and the links. `memory` and `links` are the engine's."""
+class SDNCState(SparseState):
+    """State of the SDNC: SAM's and the links, which are the engine's like the memory."""
 
-    read: Tensor  # r (B, R, W)
-    read_rows: Tensor  # (B, R, K) int64, -1 before the first read
-    read_weights: Tensor  # w^R (B, R, K)
-    memory: Any
     links: Any
     start: SDNCState | None = None
 
@@ -55,29 +46,6 @@ class SDNCMemory(SAMMemory):
 
     def fresh(self, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:
         return {**super().fresh(batch, initial, like), "links": no_links(batch, self.rows, like, self.sizes.k_links)}
-
-    def unused(self, request: dict[str, Tensor], state: Any) -> tuple[Tensor, Tensor | None]:
-        """The ring's rows, or those of least usage once words are freed."""
-        if (state.memory.usage is not None) != (self.sizes.allocation == "free"):
-            raise ValueError(f"state: expected one of allocation={self.sizes.allocation!r}, got one of the other")
-        if self.sizes.allocation == "ring":
-            return super().unused(request, state)
-        usage = free_usage.freed(state.memory.usage, request["free_gates"], state.read_rows, state.read_weights)
-        return least_used(usage.detach(), self.heads), usage
-
-    def accessed(
-        self,
-        memory: DenseMemory,
-        usage: Tensor | None,
-        write_rows: Tensor,
-        w_write: Tensor,
-        read_rows: Tensor,
-        w_read: Tensor,
-    ) -> dict[str, Tensor]:
-        """The ring, or the usage of the rows written."""
-        if usage is None:
-            return super().accessed(memory, usage, write_rows, w_write, read_rows, w_read)
-        return {"usage": free_usage.filled(usage, averaged_writes(write_rows, w_write, self.rows))}
 
     def read(
         self, request: dict[str, Tensor], words: Tensor, state: Any, write_rows: Tensor, w_write: Tensor

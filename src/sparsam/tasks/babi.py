@@ -17,133 +17,26 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sparsam.data.babi import BabiFiles, Story, open_babi
+from sparsam.data.babi import BabiFiles, open_babi
 from sparsam.data.babi_official import VOCABULARY
 from sparsam.data.cache import cached
-from sparsam.data.locate import DataError
+from sparsam.tasks.babi_encoded import Encoded, encode, word_numbers
 from sparsam.tasks.babi_exchange import Exchange
-from sparsam.tasks.task import Batch
+from sparsam.tasks.babi_questions import ASKED_MORE
+from sparsam.tasks.babi_questions import ask_more as with_more_questions
+from sparsam.tasks.task import Batch, register
 
 __all__ = ["FAILED", "Babi", "BabiTable", "Encoded", "encode", "question_results", "word_numbers"]
 
 # A task with a larger share of wrong questions has failed.
 FAILED = 0.05
-_NUMBER = {word: number for number, word in enumerate(VOCABULARY)}
-
-
-def word_numbers(words: list[str]) -> list[int]:
-    """Numbers of words in the vocabulary.
-
-    Raises:
-        DataError: naming a word that is not in it.
-    """
-    try:
-        return [_NUMBER[word] for word in words]
-    except KeyError as error:
-        word = error.args[0]
-        raise DataError(f"the word {word!r} is not in the bAbI vocabulary of {len(VOCABULARY)} words") from None
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """Stories as flat arrays: story s has the steps `starts[s]` to `starts[s + 1]`.
-
-    `words` (int16) what goes in; `targets` (int16) the answer word or -1; `questions` (int16) the
-    question's number in its story or -1; `lines` (int16) the line of the story; `needed` (bool) whether it is a
-    question or supports an answer; `tasks` (int16, one per story) 1 to 20.
-    """
-
-    words: np.ndarray
-    targets: np.ndarray
-    questions: np.ndarray
-    lines: np.ndarray
-    needed: np.ndarray
-    starts: np.ndarray
-    tasks: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.tasks)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return np.diff(self.starts)
-
-    @property
-    def num_questions(self) -> int:
-        """Questions of all stories; a story's are numbered from 0."""
-        return int((np.maximum.reduceat(self.questions, self.starts[:-1]) + 1).sum())
-
-    def subset(self, stories: np.ndarray) -> Encoded:
-        """Some of the stories, in the order given."""
-        lengths = self.lengths[stories]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        steps = np.repeat(self.starts[stories] - starts[:-1], lengths) + np.arange(starts[-1])
-        per_step = (self.words, self.targets, self.questions, self.lines, self.needed)
-        words, targets, questions, lines, needed = (values[steps] for values in per_step)
-        return Encoded(words, targets, questions, lines, needed, starts, self.tasks[stories])
-
-    def batch(
-        self,
-        stories: np.ndarray,
-        scale: float = 1.0,
-        exchange: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
-        left_out: np.ndarray | None = None,
-    ) -> Batch:
-        """These stories side by side, padded to the longest; padding is all zero and masked, a word's one is `scale`.
-
-        Args:
-            exchange: replaces (T, B) words, -1 for none, of stories of the given tasks, inputs and targets alike.
-            left_out: (lines, B), true for lines of a story that are not told unless they are needed.
-        """
-        lengths = self.lengths[stories]
-        steps, size = int(lengths.max()), len(stories)
-        time = np.arange(steps)[:, None]
-        inside = time < lengths  # (T, B)
-        source = np.where(inside, self.starts[stories] + time, 0)
-        if left_out is not None:
-            told = inside & (self.needed[source] | ~left_out[self.lines[source], np.arange(size)])
-            order = np.argsort(~told, axis=0, kind="stable")  # what is told moves up
-            lengths = told.sum(0)
-            steps = int(lengths.max())
-            source, inside = np.take_along_axis(source, order, 0)[:steps], time[:steps] < lengths
-        tasks = self.tasks[stories].astype(np.int64)
-        told = np.where(inside, self.words[source], 0).astype(np.int64)
-        asked = np.where(inside, self.targets[source], -1).astype(np.int64)
-        if exchange is not None:
-            told, asked = exchange(told, tasks), exchange(asked, tasks)
-        words, targets = torch.from_numpy(told), torch.from_numpy(asked)
-        filled = torch.from_numpy(inside)
-        inputs = torch.zeros(steps, size, len(VOCABULARY))
-        inputs.scatter_(2, words.unsqueeze(-1), filled.unsqueeze(-1).float() * scale)
-        questions = torch.from_numpy(np.where(inside, self.questions[source], -1).astype(np.int64))
-        info = {"tasks": torch.from_numpy(tasks), "questions": questions}
-        return Batch(inputs, targets, targets >= 0, torch.from_numpy(lengths.astype(np.int64)), info=info)
-
-
-def encode(stories: list[tuple[int, Story]]) -> Encoded:
-    """Number the words of (task, story) pairs."""
-    starts = np.concatenate([[0], np.cumsum([len(story.words) for _, story in stories])]).astype(np.int64)
-    words = np.empty(starts[-1], np.int16)
-    targets, questions = np.full_like(words, -1), np.full_like(words, -1)
-    lines, needed = np.empty_like(words), np.empty(len(words), bool)
-    for start, (_, story) in zip(starts, stories, strict=False):
-        words[start : start + len(story.words)] = word_numbers(story.words)
-        lines[start : start + len(story.words)] = story.sentences
-        needed[start : start + len(story.words)] = [line in story.needed for line in story.sentences]
-        if story.steps:
-            steps = start + np.asarray(story.steps)
-            targets[steps] = word_numbers(story.answers)
-            questions[steps] = story.questions
-    tasks = np.asarray([task for task, _ in stories], np.int16)
-    return Encoded(words, targets, questions, lines, needed, starts, tasks)
 
 
 def question_results(outputs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -197,6 +90,7 @@ class BabiTable:
         return {"error_rate": self.mean, "failed_tasks": float(self.failed), **each}
 
 
+@register
 class Babi:
     """The 20 bAbI tasks.
 
@@ -218,6 +112,8 @@ class Babi:
         easy_first: tasks whose training stories begin short. A level of the curriculum is then a percentage: at level h
             each line that the data does not name as supporting an answer is left out with probability 1 - h / 100.
             None: a level has no meaning.
+        ask_more: tasks whose training stories get further questions at their end, which their own facts answer (see
+            `sparsam.tasks.babi_questions`, which knows how for task 16).
         max_length: longer stories are left out of training (never out of evaluation); None keeps all.
         tasks: train and evaluate on some tasks only; None means all 20.
         verify: compare the files with the official ones; False allows other files in the same format.
@@ -237,6 +133,7 @@ class Babi:
         scale: float = 1.0,
         exchange: float = 0.0,
         easy_first: list[int] | None = None,
+        ask_more: list[int] | None = None,
         max_length: int | None = None,
         tasks: list[int] | None = None,
         verify: bool = True,
@@ -255,6 +152,8 @@ class Babi:
         for name, numbers in (("tasks", tasks), ("easy_first", easy_first)):
             if numbers is not None and (not numbers or not set(numbers) <= set(range(1, 21))):
                 raise ValueError(f"{name}: expected numbers from 1 to 20, got {numbers}")
+        if ask_more is not None and not set(ask_more) <= set(ASKED_MORE):
+            raise ValueError(f"ask_more: expected tasks among {list(ASKED_MORE)}, got {ask_more}")
         self.input_size = self.output_size = len(VOCABULARY)
         self.scale, self.exchange = scale, exchange
         self._easy_first = np.isin(np.arange(21), easy_first or [])
@@ -278,6 +177,8 @@ class Babi:
             raise ValueError(f"max_length leaves no training story, got {max_length}")
         self.validation = train.subset(np.flatnonzero(wanted & held_out))
         self.train = train.subset(np.flatnonzero(kept))
+        if ask_more:
+            self.train = with_more_questions(self.train, ask_more, seed)
         self._buckets = _Buckets(self.train, balance, factors, spread)
         for note in self.notes:
             warnings.warn(f"bAbI: {note}", stacklevel=2)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import torch
 
-from sparsam.tasks.task import Batch, BitTask
+from sparsam.tasks.task import Batch, BitTask, register
 
 
+@register
 class Copy(BitTask):
     """Sequences of `min_size` to `max_size` items (or 1 to the level) of `bits` random bits."""
 

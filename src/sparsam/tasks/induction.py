@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import torch
 
-from sparsam.tasks.task import Batch
+from sparsam.tasks.task import Batch, register
 from sparsam.tasks.tokens import TokenTask
 
 
+@register
 class Induction(TokenTask):
     """Sequences of `min_length` to `max_length` tokens, or at level h of 3 to h; all of a minibatch alike."""
 

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from sparsam.tasks.task import Batch
+from sparsam.tasks.task import Batch, register
 from sparsam.tasks.tokens import TokenTask, base_of
 
 # (tokens, pairs) of zoology's training and test sets.
@@ -34,6 +34,7 @@ TRAINED = ((64, 4), (128, 8), (256, 16), (256, 32), (256, 64))
 TESTED = ((64, 4), (64, 8), (64, 16), (128, 32), (256, 64), (512, 128), (1024, 256))
 
 
+@register
 class Mqar(TokenTask):
     """A minibatch is drawn from one of `slices`; at level h it has U(1, h) pairs.
 

@@ -44,7 +44,7 @@ from torch import Tensor
 
 from sparsam.data.omniglot import DRAWINGS, load_images
 from sparsam.tasks.omniglot_drawings import Augmentation, Drawings, draw_variety, ink_moments
-from sparsam.tasks.task import Batch
+from sparsam.tasks.task import Batch, register
 
 __all__ = ["Augmentation", "Omniglot", "OmniglotTable"]
 
@@ -74,6 +74,7 @@ class OmniglotTable:
         return {"error_rate": float(self.wrong.sum() / max(1, self.asked.sum())), **each}
 
 
+@register
 class Omniglot:
     """Episodes of hand-written characters.
 

@@ -16,13 +16,14 @@ import torch
 
 from sparsam.tasks.labelled_images import LabelledImages
 from sparsam.tasks.omniglot import Omniglot
-from sparsam.tasks.task import Batch
+from sparsam.tasks.task import Batch, register
 
 __all__ = ["OmniglotPixels"]
 
 LAYER = ("features", "channels", "label_size", "fixed_norm")  # settings of the input layer
 
 
+@register
 class OmniglotPixels(Omniglot):
     """Episodes of hand-written characters, with an input layer.
 

@@ -21,9 +21,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sparsam.tasks.task import Batch, BitTask
+from sparsam.tasks.task import Batch, BitTask, register
 
 
+@register
 class Recall(BitTask):
     """`min_size` to `max_size` pairs (3 to 6 by default, or 1 to the level).
 

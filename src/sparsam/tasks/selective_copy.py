@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import torch
 
-from sparsam.tasks.task import Batch
+from sparsam.tasks.task import Batch, register
 from sparsam.tasks.tokens import TokenTask
 
 
+@register
 class SelectiveCopy(TokenTask):
     """`min_length` to `max_length` tokens before the markers, or at level h `items` to h.
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import torch
 
-from sparsam.tasks.task import Batch, BitTask
+from sparsam.tasks.task import Batch, BitTask, register
 
 
+@register
 class Sort(BitTask):
     """`min_size` to `max_size` keys (20 by default, or 1 to the level), the best four fifths in order."""
 

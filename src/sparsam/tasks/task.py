@@ -15,15 +15,25 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from sparsam import argument_types, checks
+from sparsam.registry import Registry
 
-__all__ = ["Batch", "BitTask", "FiniteTask", "Task"]
+__all__ = ["TASKS", "Batch", "BitTask", "FiniteTask", "Task", "register"]
+
+TASKS: Registry[type] = Registry("sparsam.tasks")
+
+Kind = TypeVar("Kind", bound=type)
+
+
+def register(kind: Kind) -> Kind:
+    """Make a task known by its `name`."""
+    return TASKS.add(kind.name, kind)  # type: ignore[attr-defined, return-value]
 
 
 @dataclass(frozen=True)

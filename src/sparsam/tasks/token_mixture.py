@@ -11,10 +11,11 @@ from typing import Any
 
 import torch
 
-from sparsam.tasks.task import Batch
+from sparsam.tasks.task import Batch, register
 from sparsam.tasks.tokens import TokenTask
 
 
+@register
 class TokenMixture(TokenTask):
     """`parts`: for each task its `name`, its `settings` and how often it is drawn (`weight`, 1 by default)."""
 

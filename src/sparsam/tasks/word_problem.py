@@ -17,7 +17,7 @@ import itertools
 import torch
 from torch import Tensor
 
-from sparsam.tasks.task import Batch
+from sparsam.tasks.task import Batch, register
 from sparsam.tasks.tokens import TokenTask
 
 GROUPS = ("S5", "A5")
@@ -38,6 +38,7 @@ def multiplication_table(group: str) -> Tensor:
     return torch.tensor([[place[tuple(a[i] for i in b)] for b in members] for a in members])
 
 
+@register
 class WordProblem(TokenTask):
     """Words of `min_length` to `max_length` elements, or at level h of 1 to h; every prefix is scored."""
 

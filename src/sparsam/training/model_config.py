@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from sparsam import checks
+from sparsam.registry import Registry
 
 DEFAULTS = {"memory_size": 1024}  # where a run's defaults differ from the constructor's
 _NOT_SET_HERE = ("input_size", "output_size", "batch_first", "device", "dtype")  # the task and the run decide them
@@ -46,21 +47,20 @@ class Setting:
         return value
 
 
+COMPARED: Registry[Any] = Registry("sparsam.experiments.baselines")  # trainable, but none of the library's models
+
+
 def model_names() -> tuple[str, ...]:
-    """The models of the registry, and blocks of sequence mixers over tokens."""
+    """The library's models, and those that they are compared with."""
     from sparsam.models import MODELS
 
-    return (*MODELS, "blocks")
+    return (*MODELS, *COMPARED)
 
 
 def model_class(name: str) -> Any:
     from sparsam.models import MODELS
 
-    if name == "blocks":
-        from sparsam.experiments.baselines.model import TokenModel
-
-        return TokenModel
-    return MODELS[name]
+    return MODELS[name] if name in MODELS else COMPARED[name]
 
 
 def settings_of(name: str) -> dict[str, Setting]:

@@ -19,7 +19,7 @@ from sparsam.argument_types import check_fields
 class StartConfig:
     """Added to first biases, or factors of first weights, of a model with SAM's interface (SAM, SDNC, DAM)."""
 
-    forget: float = 0.0  # added to the bias of the controller's forget gate; any model
+    forget: float = 0.0  # added to the bias of the controller's forget gate; any model with an LSTM
     write: float = 0.0  # added to the bias of the write gate alpha: above 0 writes more
     reuse: float = 0.0  # added to the bias of gamma: below 0 writes to unused words, above 0 to those read before
     sharpness: float = 0.0  # added to the bias of beta: above 0 reads more sharply
@@ -32,7 +32,11 @@ class StartConfig:
     def apply(self, model: Any) -> None:
         """Change the weights of `model` in place."""
         with torch.no_grad():
-            model.controller.bias_hh_l0.view(4, -1)[1] += self.forget
+            if self.forget:
+                bias = getattr(model.controller, "bias_hh_l0", None)
+                if bias is None or len(bias) != 4 * model.hidden_size:
+                    raise ValueError("start.forget: expected 0 for a controller without a forget gate")
+                bias.view(4, -1)[1] += self.forget
             if self == StartConfig(forget=self.forget):
                 return
             if model.name not in ("sam", "sdnc", "dam"):

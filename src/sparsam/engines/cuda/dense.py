@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sparsam.controllers.gru import gru_step
-from sparsam.controllers.lstm import lstm_step
 from sparsam.engines.cuda.graphs import Sequences, plain_sequence
 from sparsam.engines.engine import Cell, Ran
 from sparsam.memories.memory import Memory
@@ -32,23 +29,26 @@ def run(memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, 
         joint, *after = plain_sequence(step, x, values, ends)
         timed = [access.at(t // 2, None if ends is None else t // 2 < ends) for t, access in enumerate(accesses)]
         return Ran(joint, dict(zip(names, after)), timed)
-    joint, *after = sequences_of(memory, cell, names)(x, values, ends)
+    if torch.compiler.is_compiling():
+        joint, *after = plain_sequence(stepper(memory, cell, names), x, values, ends)
+    else:
+        joint, *after = sequences_of(memory, cell, names)(x, values, ends)
     return Ran(joint, dict(zip(names, after)), [])
 
 
 def stepper(memory: Memory, cell: Cell, names: list[str], accesses: list[Any] | None = None) -> Any:
     """(x_t, *state) -> ([h_t, r_t], *state) of a dense model."""
-    parameters = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-    weights: Any = SimpleNamespace(**dict(zip(parameters, cell.weights)))
+    lstm = cell.name == "lstm"
 
     def step(x: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
         fields: dict[str, Any] = {"hidden": None, "cell": None, **dict(zip(names, values))}
         state: Any = memory.state_class(**fields)
         inputs = torch.cat([x, state.read.flatten(1)], dim=-1)
-        if cell.name == "lstm":
-            fields["hidden"], fields["cell"] = lstm_step(weights, inputs, state.hidden, state.cell)
+        # torch's own cells: one kernel for all gates, where the reference's step has a dozen
+        if lstm:
+            fields["hidden"], fields["cell"] = torch.lstm_cell(inputs, (state.hidden, state.cell), *cell.weights)
         else:
-            fields["hidden"] = gru_step(weights, inputs, state.hidden)
+            fields["hidden"] = torch.gru_cell(inputs, state.hidden, *cell.weights)
         read, changed, accessed = memory.step(F.linear(fields["hidden"], *cell.interface), state)
         if accesses is not None:
             accesses.extend(accessed)
@@ -67,6 +67,10 @@ def sequences_of(memory: Memory, cell: Cell, names: list[str]) -> Any:
     places = (cell.name, *((p.data_ptr(), p.requires_grad) for p in parameters))
     known = _sequences.get(memory)
     if known is None or known[0] != places:
-        known = (places, Sequences(stepper(memory, cell, names), parameters))
+        # What is captured has leaves of its own over the same numbers: torch would take the gradients of the model's
+        # where some other graph of theirs runs, and that breaks a capture.
+        leaves = tuple(p.detach().requires_grad_(p.requires_grad) for p in parameters)
+        own = Cell(cell.name, cell.hidden, leaves[:4], leaves[4:])  # type: ignore[arg-type]
+        known = (places, Sequences(stepper(memory, cell, names), parameters, (stepper(memory, own, names), leaves)))
         _sequences[memory] = known
     return known[1]

@@ -8,19 +8,17 @@ asked for and there are many.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import importlib.util
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from sparsam import indexes
 from sparsam.engines import boundary
-from sparsam.engines.boundary import Inputs, Outputs
-from sparsam.engines.cuda import dense, program
+from sparsam.engines.cuda import dense, operators, program, streaming
 from sparsam.engines.cuda.launch import interpreted
-from sparsam.engines.cuda.layout import layout_of
+from sparsam.engines.cuda.layout import accesses_of
 from sparsam.engines.cuda.links import from_dense_links, no_sparse_links
 from sparsam.engines.cuda.memory import fresh_memory, from_dense
 from sparsam.engines.cuda.weights import Weights
@@ -34,13 +32,9 @@ from sparsam.trace import READ, WRITE, Access
 MOST_ACCESSES = 256  # rows of a step that a program compares with each other
 MOST_LINKS = 128
 DTYPES = (torch.float32, torch.bfloat16)
+TRITON_IS_THERE = importlib.util.find_spec("triton") is not None
 
 _plain = ReferenceEngine()
-
-
-@functools.lru_cache(maxsize=1)
-def triton_is_there() -> bool:
-    return importlib.util.find_spec("triton") is not None
 
 
 class CudaEngine(Engine):
@@ -48,6 +42,7 @@ class CudaEngine(Engine):
 
     name = "cuda"
     rank = 2
+    compiles = True
     fuses = ("lstm", "gru")
 
     def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
@@ -58,22 +53,18 @@ class CudaEngine(Engine):
             if memory.name not in dense.DENSE:
                 return f"it has no {memory.name.upper()}"
             return None if like.device.type == "cuda" else "Triton's interpreter has no CUDA graphs"
-        if not triton_is_there():
+        if not TRITON_IS_THERE:
             return "it needs the package triton, which is not installed"
         options = [f"{name}={value}" for name, value in memory.options().items()]
         if options:
             return f"it has no {' and no '.join(options)}"
         if not searched(sizes.index):
             return f"it has exact search (index='linear') and scans ('scan', 'auto') only, not {sizes.index}"
-        if sizes.link_gradients:
-            return "it has no link_gradients=True"
-        if sizes.allocation != "ring":
-            return f"it has no allocation={sizes.allocation!r}"
         if like.dtype not in DTYPES:
             return f"it runs in float32 or bfloat16, the parameters are {like.dtype}"
         if sizes.k_links > MOST_LINKS:
             return f"it has room for {MOST_LINKS} links to a row, not {sizes.k_links}"
-        if layout_of(sizes, "none", 0).ACCESSES > MOST_ACCESSES:
+        if accesses_of(sizes.heads, sizes.k) > MOST_ACCESSES:
             return f"num_heads and k are too large together: it has room for {MOST_ACCESSES} accesses in a step"
         return None
 
@@ -90,39 +81,45 @@ class CudaEngine(Engine):
     def steps(self, memory: Any, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         if sparse_sizes(memory) is None:
             return _plain.steps(memory, vectors, state, ends, record)
-        return self._run(memory.sizes, None, vectors, state, ends, record)
+        return self._run(memory, None, vectors, state, ends, record)
 
     def sequence(self, memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         if sparse_sizes(memory) is None:
             return dense.run(memory, cell, x, state, ends, record)
-        return self._run(memory.sizes, cell, x, state, ends, record)
+        return self._run(memory, cell, x, state, ends, record)
 
     def check(self, memory: Memory, state: Any) -> None:
         if sparse_sizes(memory) is not None:
             super().check(memory, state)
 
-    def _run(
-        self, sizes: SparseSizes, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool
-    ) -> Ran:
-        call = CudaCall(sizes, cell, state, ends)
+    def _run(self, memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+        if torch.compiler.is_compiling():
+            return operators.traced_run(memory, cell, x, state, ends, record)
+        if x.shape[0] == 1 and ends is None and not record and not torch.is_grad_enabled():
+            ran = streaming.run(memory, cell, x, state)
+            if ran is not None:
+                return ran
+        call = CudaCall(memory.sizes, cell, state, ends)
         weights: tuple[Any, ...] = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)
         carried: tuple[Any, ...] = (None, None) if cell is None else (state.hidden, state.cell)
-        rest: tuple[Any, ...] = (state.read, state.read_weights, state.memory.words, None)
-        out = boundary.run(call, Inputs._make((x, *weights, *carried, *rest)))
+        rest: tuple[Any, ...] = (state.read, state.read_weights, state.memory.words)
+        links = state.links.weights() if memory.sizes.link_gradients and memory.sizes.k_links else (None,) * 3
+        out = boundary.run(call, CudaInputs._make((x, *weights, *carried, *rest, *links)))
         assert call.after is not None and out.memory is not None
-        memory = call.after.memory
+        held = call.after.memory
         fields: dict[str, Any] = {
             "read": out.read,
             "read_rows": call.after.read_rows,
             "read_weights": out.read_weights,
-            "memory": memory if out.memory is memory.words else dataclasses.replace(memory, words=out.memory),
+            "memory": held if out.memory is held.words else dataclasses.replace(held, words=out.memory),
         }
         if out.hidden is not None:
             fields["hidden"] = out.hidden
         if out.cell is not None:
             fields["cell"] = out.cell
         if call.after.links is not None:
-            fields["links"] = call.after.links
+            linked = out.predecessors is not None
+            fields["links"] = call.after.links.with_weights(*out[6:9]) if linked else call.after.links
         accesses = traced(call.run) if record else []
         call.after, call.run = None, None  # what the state needs; the tape itself belongs to the graph
         return Ran(out.joint, fields, accesses)
@@ -154,19 +151,55 @@ def cuda_fields(state: Any) -> dict[str, Any]:
     return fields
 
 
+class CudaInputs(NamedTuple):
+    """`boundary.Inputs` with the links as what they are here."""
+
+    x: Tensor
+    w_ih: Tensor | None
+    w_hh: Tensor | None
+    b_ih: Tensor | None
+    b_hh: Tensor | None
+    w_interface: Tensor | None
+    b_interface: Tensor | None
+    hidden: Tensor | None
+    cell: Tensor | None
+    read: Tensor
+    read_weights: Tensor
+    memory: Tensor  # the words
+    predecessors: Tensor | None  # weights of N, P and p, where they have gradients
+    successors: Tensor | None
+    precedence: Tensor | None
+
+
+class CudaOutputs(NamedTuple):
+    """Likewise `boundary.Outputs`."""
+
+    joint: Tensor
+    hidden: Tensor | None
+    cell: Tensor | None
+    read: Tensor
+    read_weights: Tensor
+    memory: Tensor
+    predecessors: Tensor | None
+    successors: Tensor | None
+    precedence: Tensor | None
+
+
 class CudaCall(boundary.Call):
     """One call of the kernels, and what it leaves behind beside the outputs."""
 
     engine = "cuda"
+    inputs, outputs = CudaInputs, CudaOutputs
 
     def __init__(self, sizes: SparseSizes, cell: Cell | None, state: Any, ends: Tensor | None) -> None:
         self.sizes, self.cell, self.ends = sizes, cell, ends
         self.read_rows, self.memory = state.read_rows, state.memory.detach()
-        self.links = getattr(state, "links", None)
+        links = getattr(state, "links", None)
+        self.links = None if links is None else links.detach()
         self.after: program.Before | None = None
         self.run: program.Run | None = None
 
-    def forward(self, inputs: Inputs, differentiable: bool) -> Outputs:
+    def forward(self, inputs: CudaInputs, differentiable: bool) -> CudaOutputs:
         weights = None if self.cell is None else Weights(*inputs[1:7])  # type: ignore[arg-type]
         before = program.Before(
             inputs.hidden, inputs.cell, inputs.read, self.read_rows, inputs.read_weights, self.memory, self.links
@@ -176,15 +209,19 @@ class CudaCall(boundary.Call):
         self.after, self.run = after, run
         if differentiable:
             self.tape = run
-        return Outputs(joint, after.hidden, after.cell, after.read, after.read_weights, after.memory.words, None)
+        links: Any = after.links.weights() if run.size.LG and after.links is not None else (None,) * 3
+        words = after.memory.words
+        return CudaOutputs(joint, after.hidden, after.cell, after.read, after.read_weights, words, *links)
 
-    def backward(self, inputs: Inputs, gradients: Outputs, needed: Inputs) -> Inputs:
+    def backward(self, inputs: CudaInputs, gradients: CudaOutputs, needed: CudaInputs) -> CudaInputs:
         """The tape stays as it is, so a second pass needs no second run."""
-        found = program.backward(self.tape, *gradients[:6])
+        found = program.backward(self.tape, *gradients[:6], d_links=gradients[6:])
         weights: Any = (None,) * 6 if found.weights is None else found.weights
         memory = found.words if needed.memory else None
         x = found.x if needed.x else None
-        return Inputs._make((x, *weights, found.hidden, found.cell, found.read, found.read_weights, memory, None))
+        links: Any = found.links or (None,) * 3
+        state = (found.hidden, found.cell, found.read, found.read_weights, memory, *links)
+        return CudaInputs._make((x, *weights, *state))
 
 
 def traced(run: Any) -> list[Access]:

@@ -48,8 +48,16 @@ def plain_sequence(step: Step, x: Tensor, state: tuple[Tensor, ...], ends: Tenso
 class Sequences:
     """The captured sequences of one step function over one set of parameters."""
 
-    def __init__(self, step: Step, parameters: tuple[Tensor, ...], compiled: bool = False) -> None:
+    def __init__(
+        self,
+        step: Step,
+        parameters: tuple[Tensor, ...],
+        captured: tuple[Step, tuple[Tensor, ...]] | None = None,
+        compiled: bool = False,
+    ) -> None:
+        """`captured`: the step and the parameters that are captured, where they are not these."""
         self.plain, self.parameters, self.compiled = step, parameters, compiled
+        self.inner, self.leaves = (step, parameters) if captured is None else captured
         self.step: Step | None = None
         self.captures: dict[Hashable, list[Capture]] = {}
         self.reason: str | None = None  # why nothing is captured any more
@@ -82,7 +90,7 @@ class Sequences:
             del self.captures[next(iter(self.captures))]
         for compiled in (True, False) if self.compiled else (False,):
             try:
-                found.append(Capture(self._step(compiled), inputs, padded, self.parameters, differentiated))
+                found.append(Capture(self._step(compiled), inputs, padded, self.leaves, differentiated))
                 return found[-1]
             except Exception as error:  # whatever refuses to be compiled or captured: the plain sequence still runs
                 reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
@@ -94,9 +102,9 @@ class Sequences:
 
     def _step(self, compiled: bool) -> Step:
         if not compiled:
-            return self.plain
+            return self.inner
         if self.step is None:
-            self.step = torch.compile(self.plain, dynamic=False)
+            self.step = torch.compile(self.inner, dynamic=False)
         return self.step
 
 

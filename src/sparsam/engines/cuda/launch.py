@@ -26,6 +26,7 @@ SPLIT, SPLIT_CODED = 128, 256  # rows that a split search looks at together; of 
 FEW_PARTS = 16  # with fewer, each looks at more groups of codes: in all enough to find nearly all
 ELEMENTS = 16  # whose controllers are multiplied together
 GROUP, STAGES = 16, 4  # rows of which it keeps the best score; blocks on their way
+SEARCH_REGISTERS = 64  # to a thread of a split search: four programs on a multiprocessor in place of two
 
 _compiled: dict[Any, Any] = {}
 
@@ -42,22 +43,26 @@ def bound(
     constants: dict[str, Any],
     warps: int,
     types: tuple[torch.dtype, ...] = (),
+    registers: int | None = None,
 ) -> Callable[..., None]:
     """What launches a kernel whose constants come last: called with the arguments that follow `arguments`.
 
     Triton finds the compiled kernel again at every launch by looking at all arguments, which takes longer than a step
     of a sequence. Here whole numbers are not compiled for and every tensor begins at a multiple of 16 bytes, so the
     constants decide, with the `types` of those tensors that are not always of one. Tensors are handed over as their
-    addresses: for a tensor the launcher asks the driver about it, and a kernel here has up to sixty.
+    addresses: for a tensor the launcher asks the driver about it, and a kernel here has up to sixty. With fewer
+    `registers` to a thread, more programs run side by side on a multiprocessor.
     """
     if interpreted():
         given = _tensors(arguments)
         return lambda *more: kernel[grid](*given, *more, **constants, num_warps=warps)
+    options = {"num_warps": warps} if registers is None else {"num_warps": warps, "maxnreg": registers}
     values = tuple(constants.values())
-    key = (kernel.__name__, values, warps, types, torch.cuda.current_device())
+    device = torch._C._cuda_getDevice()
+    key = (kernel.__name__, values, warps, registers, types, device)
     found = _compiled.get(key)
     if found is not None:
-        run, stream = found[(*grid, 1, 1)[:3]], torch.cuda.current_stream().cuda_stream
+        run, stream = found[(*grid, 1, 1)[:3]], torch._C._cuda_getCurrentRawStream(device)
         places = _addresses(arguments)
 
         def launch(*more: Any, kept: Any = arguments) -> None:  # the tensors stay for as long as they may be launched
@@ -66,7 +71,7 @@ def bound(
         return launch
 
     def first(*more: Any) -> None:
-        _compiled[key] = kernel[grid](*_tensors(arguments), *more, **constants, num_warps=warps)
+        _compiled[key] = kernel[grid](*_tensors(arguments), *more, **constants, **options)
 
     return first
 
@@ -83,10 +88,10 @@ def _addresses(arguments: tuple[Any, ...]) -> list[Any]:
     """The same with addresses in place of tensors."""
     found: list[Any] = []
     for value in arguments:
-        if isinstance(value, Tensor):
-            found.append(value.data_ptr())
+        if isinstance(value, Pieces):
+            found += value.addresses()
         else:
-            found += value.addresses() if isinstance(value, Pieces) else [value]
+            found.append(value.data_ptr() if isinstance(value, Tensor) else value)
     return found
 
 
@@ -139,6 +144,7 @@ def forward_launch(
     warps: int | None = None,
     outside: bool = False,
     search: int | None = None,
+    registers: int | None = None,
 ) -> Callable[[int, int], None]:
     """What runs the steps from one to another. Without matrices there is no controller, or it is run `outside`.
 
@@ -160,6 +166,7 @@ def forward_launch(
         memory.counters,
         memory.queue_rows,
         memory.queue_stamps,
+        none if memory.usage is None else memory.usage,
         *((none,) * 6 if links is None else links.tensors()),
         *(new_scratch(size, batch, none) if scratch is None else scratch),
         none if partial is None else partial,
@@ -185,7 +192,7 @@ def forward_launch(
     types: tuple[torch.dtype, ...] = () if matrices is None else (matrices.recurrent.dtype,)
     if ends_of_state is not None:
         types = (*types, ends_of_state[2].dtype)
-    return bound(kernel, (batch,), arguments, constants, warps, types)
+    return bound(kernel, (batch,), arguments, constants, warps, types, registers)
 
 
 def new_scratch(size: Layout, batch: int, like: Tensor) -> tuple[Tensor, ...]:
@@ -229,7 +236,8 @@ def search_launch(
         C=looked,
         CP=power_of_two(looked, size.KP),
     )
-    return bound(kernel, (batch, parts), (*given, batch, rows, groups), constants, warps)
+    arguments = (*given, batch, rows, groups)
+    return bound(kernel, (batch, parts), arguments, constants, warps, registers=SEARCH_REGISTERS)
 
 
 def encoded(size: Layout, words: Tensor) -> Tensor:
@@ -277,6 +285,7 @@ def backward_launch(
     tape: Tape,
     matrices: PackedBackward | None,
     handed: tuple[Tensor, ...],
+    links: tuple[Tensor, ...],
     ends: Tensor,
     warps: int | None = None,
     outside: bool = False,
@@ -284,7 +293,8 @@ def backward_launch(
     """What runs the steps from one to another backward; gates and interface of the tape become their gradients.
 
     `handed`: gradients of [h, r] at every step and of the final state, those of the state before the first step (filled
-    by the kernel), and of the memory (in place).
+    by the kernel), and of the memory (in place). `links`: with gradients of the links their columns after the last step
+    and those gradients, N, P and p in turn, which become those before the first.
     """
     from sparsam.engines.cuda.kernels.backward import backward as kernel
 
@@ -294,6 +304,7 @@ def backward_launch(
         tape,
         *((none, none) if matrices is None else matrices),
         *handed,
+        *(links or (none,) * 6),
         ends,
         batch,
         handed[-1].shape[1],

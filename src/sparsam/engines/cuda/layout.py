@@ -24,6 +24,19 @@ def aligned(count: int) -> int:
     return -(-count // 4) * 4
 
 
+def heads_of(heads: int) -> int:
+    return power_of_two(heads, 2)
+
+
+def reads_of(heads: int, k: int) -> int:
+    return power_of_two(k, 16 // min(heads_of(heads), 16))
+
+
+def accesses_of(heads: int, k: int) -> int:
+    """Entries of a write and a read together."""
+    return power_of_two(2 * heads_of(heads) * reads_of(heads, k) + heads_of(heads), 16)
+
+
 @dataclass(frozen=True)
 class Layout:
     """Letters as in `sparsam.state`; the powers of two have a P (`sparsam.engines.cuda.kernels` uses these names)."""
@@ -34,6 +47,8 @@ class Layout:
     K: int
     W: int
     KL: int  # 0 without links
+    FREE: bool = False  # usage and free gates choose the rows to write anew, not the ring
+    LG: bool = False  # links have gradients
 
     @cached_property
     def J(self) -> int:
@@ -43,7 +58,7 @@ class Layout:
     @cached_property
     def F(self) -> int:
         """Width of the interface, as it is declared."""
-        return sparse_interface(self.R, self.W, self.KL > 0).size
+        return sparse_interface(self.R, self.W, self.KL > 0, self.FREE).size
 
     @cached_property
     def JS(self) -> int:
@@ -79,11 +94,11 @@ class Layout:
 
     @cached_property
     def RP(self) -> int:
-        return power_of_two(self.R, 2)
+        return heads_of(self.R)
 
     @cached_property
     def KP(self) -> int:
-        return power_of_two(self.K, 16 // min(self.RP, 16))
+        return reads_of(self.R, self.K)
 
     @cached_property
     def WP(self) -> int:
@@ -101,7 +116,7 @@ class Layout:
     @cached_property
     def ACCESSES(self) -> int:
         """Entries of a write and a read together."""
-        return power_of_two(2 * self.RK + self.RP, 16)
+        return accesses_of(self.R, self.K)
 
     @cached_property
     def KLP(self) -> int:
@@ -112,16 +127,31 @@ class Layout:
         """Candidates of a head's mixed read."""
         return power_of_two(self.KP + 2 * self.KP * self.KLP)
 
+    @cached_property
+    def JOURNAL(self) -> int:
+        """Numbers that a step's journal of the links has (`kernels.link_gradients`)."""
+        return (2 * self.SIZE + self.KLP + 1) * self.KLP
+
     def constants(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Sizes by their letters, as a kernel takes them."""
         return {name: getattr(self, name) for name in names}
 
 
 @lru_cache(maxsize=256)
-def _layout(cell: str, hidden: int, heads: int, k: int, width: int, k_links: int) -> Layout:
-    return Layout(cell, hidden, heads, k, width, k_links)
+def _layout(cell: str, hidden: int, heads: int, k: int, width: int, k_links: int, free: bool, lg: bool) -> Layout:
+    return Layout(cell, hidden, heads, k, width, k_links, free, lg)
 
 
 def layout_of(sizes: Any, cell: str, hidden: int) -> Layout:
     """The layout of a memory's description with a controller of `hidden` units."""
-    return _layout(cell, 0 if cell == "none" else hidden, sizes.heads, sizes.k, sizes.width, sizes.k_links)
+    units, free = 0 if cell == "none" else hidden, sizes.allocation == "free"
+    return _layout(
+        cell,
+        units,
+        sizes.heads,
+        sizes.k,
+        sizes.width,
+        sizes.k_links,
+        free,
+        bool(sizes.link_gradients and sizes.k_links),
+    )

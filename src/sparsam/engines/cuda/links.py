@@ -56,7 +56,20 @@ class SparseLinks:
         )
 
     def detach(self) -> SparseLinks:
-        return self  # constants for the gradient
+        if not any(value.requires_grad for value in self.weights()):
+            return self
+        return self._with(value.detach() for value in self.tensors())
+
+    def columns(self) -> tuple[Tensor, ...]:
+        return self.predecessor_columns, self.successor_columns, self.precedence_columns
+
+    def weights(self) -> tuple[Tensor, ...]:
+        return self.predecessor_weights, self.successor_weights, self.precedence_weights
+
+    def with_weights(self, predecessors: Tensor, successors: Tensor, precedence: Tensor) -> SparseLinks:
+        return dataclasses.replace(
+            self, predecessor_weights=predecessors, successor_weights=successors, precedence_weights=precedence
+        )
 
     def clone(self) -> SparseLinks:
         return self._with(value.clone() for value in self.tensors())
@@ -104,7 +117,7 @@ class SparseLinks:
     def working_copy(self, rows: int) -> SparseLinks:
         """What a call writes to."""
         grown = self.grown(rows).tensors()
-        return self._with(value.clone(memory_format=torch.contiguous_format) for value in grown)
+        return self._with(value.detach().clone(memory_format=torch.contiguous_format) for value in grown)
 
 
 torch.serialization.add_safe_globals([SparseLinks])
@@ -126,15 +139,16 @@ def scattered(columns: Tensor, weights: Tensor, rows: int) -> Tensor:
 
 def listed(matrix: Tensor, k_links: int) -> tuple[Tensor, Tensor]:
     """The K_L largest entries above 0 of every row of a matrix (..., N), as columns, -1 for none, and weights."""
-    weights, columns = matrix.detach().sort(dim=-1, descending=True, stable=True)
+    columns = matrix.detach().sort(dim=-1, descending=True, stable=True).indices[..., :k_links]
+    weights = matrix.gather(-1, columns)
     short = max(k_links - matrix.shape[-1], 0)
-    weights = F.pad(weights[..., :k_links], (0, short))
-    columns = F.pad(columns[..., :k_links], (0, short), value=-1)
+    weights, columns = F.pad(weights, (0, short)), F.pad(columns, (0, short), value=-1)
     return torch.where(weights > 0, columns, -1).to(torch.int32), weights
 
 
 def from_dense_links(links: DenseLinks) -> SparseLinks:
     """The reference's links as this engine keeps them."""
-    parts = [listed(matrix, links.k_links) for matrix in (links.predecessors, links.successors, links.precedence)]
-    (before, before_w), (after, after_w), (now, now_w) = parts
-    return SparseLinks(before, before_w, after, after_w, now, now_w, links.shape[-1])
+    n_columns, n_weights = listed(links.predecessors, links.k_links)
+    p_columns, p_weights = listed(links.successors, links.k_links)
+    columns, weights = listed(links.precedence, links.k_links)
+    return SparseLinks(n_columns, n_weights, p_columns, p_weights, columns, weights, links.shape[-1])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from sparsam.state import DenseMemory, blended, changed_rows, converted, taken
 
+TENSORS = ("words", "last_access", "counters", "queue_rows", "queue_stamps", "usage")
 CLOCK, USED, FRONTIER, HEAD, TAIL = range(5)  # columns of `counters`
 COUNTERS = 8
 SPARE_ENTRIES = 4096  # of a queue, beyond twice its rows, before it is put in order again
@@ -40,6 +41,7 @@ class CudaMemory:
     touched: int  # no row from here on was ever written or read, as the host knows without asking the device
     entries: int  # likewise the end of the queue
     start: Tensor | None = None  # M_0 (N, W) or (B, N, W); None for a blank one
+    usage: Tensor | None = None  # u (B, M), of a model with free gates
 
     engine = "cuda"
 
@@ -53,18 +55,12 @@ class CudaMemory:
         return self.counters[:, CLOCK].long()
 
     def tensors(self) -> tuple[Tensor, ...]:
-        return self.words, self.last_access, self.counters, self.queue_rows, self.queue_stamps
+        ring = (self.words, self.last_access, self.counters, self.queue_rows, self.queue_stamps)
+        return ring if self.usage is None else (*ring, self.usage)
 
     def _with(self, tensors: Iterable[Tensor]) -> CudaMemory:
-        words, last_access, counters, queue_rows, queue_stamps = tensors
-        return dataclasses.replace(
-            self,
-            words=words,
-            last_access=last_access,
-            counters=counters,
-            queue_rows=queue_rows,
-            queue_stamps=queue_stamps,
-        )
+        changed: dict[str, Any] = dict(zip(TENSORS, tensors))
+        return dataclasses.replace(self, **changed)
 
     def detach(self) -> CudaMemory:
         if not self.words.requires_grad and (self.start is None or not self.start.requires_grad):
@@ -126,7 +122,7 @@ class CudaMemory:
 
     def grown(self, rows: int, room: int) -> CudaMemory:
         """The same memory with at least `rows` rows and `room` places in its queue."""
-        words, last_access, counters, queue_rows, queue_stamps = self.tensors()
+        words, last_access, counters, queue_rows, queue_stamps, *usage = self.tensors()
         more, places = max(rows - words.shape[1], 0), max(room - queue_rows.shape[1], 0)
         return self._with(
             (
@@ -135,6 +131,7 @@ class CudaMemory:
                 counters,
                 F.pad(queue_rows, (0, places)),
                 F.pad(queue_stamps, (0, places)),
+                *(F.pad(value, (0, more)) for value in usage),
             )
         )
 
@@ -149,7 +146,7 @@ class CudaMemory:
     def dense(self) -> DenseMemory:
         """The reference's memory of the same words and ring, all N rows of it."""
         rows = self.grown(self.rows, 0)
-        return DenseMemory(rows.words, rows.last_access.long(), self.clock, self.whole_start())
+        return DenseMemory(rows.words, rows.last_access.long(), self.clock, self.whole_start(), rows.usage)
 
 
 torch.serialization.add_safe_globals([CudaMemory])
@@ -168,7 +165,8 @@ def fresh_memory(sizes: Any, batch: int, initial: Tensor | None, like: Tensor) -
         words = initial.to(torch.float32).expand(batch, rows, width)
         used = last_written(initial.detach()).expand(batch)
         counters = torch.stack([used if i == USED else torch.zeros_like(used) for i in range(COUNTERS)], dim=1)
-    return CudaMemory(words, counts.expand(batch, there), counters, empty, empty, rows, there, 0, initial)
+    usage = words.new_zeros(1, 1).expand(batch, there) if sizes.allocation == "free" else None
+    return CudaMemory(words, counts.expand(batch, there), counters, empty, empty, rows, there, 0, initial, usage)
 
 
 def from_dense(memory: DenseMemory) -> CudaMemory:
@@ -188,6 +186,7 @@ def from_dense(memory: DenseMemory) -> CudaMemory:
         memory.words.shape[1],
         0,
         memory.start,
+        memory.usage,
     )
     return in_order(plain)
 
@@ -213,44 +212,71 @@ def last_written(words: Tensor) -> Tensor:
     return (words.ne(0).any(-1) * number).amax(-1).to(torch.int32)
 
 
-def working_copy(memory: CudaMemory, sizes: Any, steps: int) -> CudaMemory:
-    """What a call of `steps` steps writes to: a copy with room for the rows and the accesses it can add.
+class Room(NamedTuple):
+    """What a call needs of a memory."""
 
-    Room grows by halves, so that of many short calls few have to make it.
-    """
-    batch, there, width = memory.words.shape
-    if memory.entries > 2 * there + SPARE_ENTRIES:
-        memory = in_order(memory)
+    rows: int
+    places: int  # in the queue
+    touched: int  # as in `CudaMemory`, after the call
+    entries: int
+    ordered: bool  # the queue is put in order before
+
+
+def room_for(memory: CudaMemory, sizes: Any, steps: int) -> Room:
+    """Room for the rows and the accesses that `steps` steps can add; it grows by halves, so that of many short calls
+    few have to make it."""
+    there, places, entries = memory.words.shape[1], memory.queue_rows.shape[1], memory.entries
+    ordered = entries > 2 * there + SPARE_ENTRIES
+    if ordered:
+        places = entries = there
     touched = min(sizes.rows, memory.touched + (sizes.heads + sizes.k) * steps)
-    entries = memory.entries + steps * (2 * sizes.heads * sizes.k + sizes.heads)
+    if sizes.allocation == "ring":
+        entries = entries + steps * (2 * sizes.heads * sizes.k + sizes.heads)
     rows = there if touched <= there else min(sizes.rows, max(touched, there + there // 2))
-    places = memory.queue_rows.shape[1]
     places = places if entries <= places else max(entries, places + places // 2)
+    return Room(rows, places, touched, entries, ordered)
+
+
+def working_copy(memory: CudaMemory, sizes: Any, steps: int) -> CudaMemory:
+    """What a call of `steps` steps writes to: a copy with room for what it can add."""
+    room = room_for(memory, sizes, steps)
+    batch, _, width = memory.words.shape
+    if room.ordered:
+        memory = in_order(memory)
     if memory.words.stride(1) == 0:  # blank and never touched
-        words = memory.words.new_zeros(batch, rows, width)
-        last_access = memory.last_access.new_zeros(batch, rows)
+        words = memory.words.new_zeros(batch, room.rows, width)
+        last_access = memory.last_access.new_zeros(batch, room.rows)
     else:
-        words = _extended(memory.words.detach(), rows)
-        last_access = _extended(memory.last_access, rows)
+        words = _extended(memory.words.detach(), room.rows)
+        last_access = _extended(memory.last_access, room.rows)
     return CudaMemory(
         words,
         last_access,
         memory.counters.clone(memory_format=torch.contiguous_format),
-        _extended(memory.queue_rows, places, filled=False),
-        _extended(memory.queue_stamps, places, filled=False),
+        _extended(memory.queue_rows, room.places),
+        _extended(memory.queue_stamps, room.places),
         memory.rows,
-        touched,
-        entries,
+        room.touched,
+        room.entries,
         memory.start,
+        None if memory.usage is None else _extended(memory.usage, room.rows),
     )
 
 
-def _extended(values: Tensor, rows: int, filled: bool = True) -> Tensor:
-    """A copy of values (B, M, ...) with room for `rows`, blank where it is to be `filled`."""
+def _wide(values: Tensor) -> Tensor:
+    """Numbers of four bytes seen four at a time."""
+    return values[0].contiguous().view(torch.complex128).expand(values.shape[0], -1, -1)
+
+
+def _extended(values: Tensor, rows: int) -> Tensor:
+    """A copy of values (B, M, ...) with room for `rows`, blank where there were none."""
     there = values.shape[1]
     if rows == there:
+        if values.dim() == 3 and values.stride(0) == 0 and values.stride(2) == 1 and values.shape[2] % 4 == 0:
+            # Words that all elements share: torch copies such by their numbers, four at a time a third of the time.
+            return _wide(values).clone(memory_format=torch.contiguous_format).view(values.dtype)
         return values.clone(memory_format=torch.contiguous_format)
     shape = (values.shape[0], rows, *values.shape[2:])
-    copy = values.new_zeros(shape) if filled else values.new_empty(shape)
+    copy = values.new_zeros(shape)
     copy[:, :there] = values
     return copy

@@ -56,6 +56,7 @@ class Run:
     memory_rows: tuple[int, int]  # rows there before and after
     stepwise: bool
     padded: bool
+    link_columns: tuple[Tensor, ...] = ()  # of the links after the last step, where they have gradients
 
 
 class Gradients(NamedTuple):
@@ -68,6 +69,7 @@ class Gradients(NamedTuple):
     read: Tensor
     read_weights: Tensor
     words: Tensor
+    links: tuple[Tensor, ...] = ()  # of the weights of N, P and p
 
 
 def forward(
@@ -78,16 +80,19 @@ def forward(
     before: Before,
     lengths: Tensor | None = None,
     stepwise: bool | None = None,
+    into: Before | None = None,
+    blank_tape: bool = False,
 ) -> tuple[Tensor, Before, Run]:
     """Run x (T, B, I), or with cell "none" the interface before its activation (T, B, F).
 
     Returns [h, r] (T, B, H + R W) of every step (zero past an element's length), the state after it, and what the
-    backward pass needs. `stepwise` chooses how (None: by what is faster).
+    backward pass needs. `stepwise` chooses how (None: by what is faster). The state after it is made `into` tensors
+    that have room for it, or into new ones. A `blank_tape` holds zeros where nothing is written.
     """
     if cell not in CELLS:
         raise ValueError(f"cell: expected one of {', '.join(CELLS)}, got {cell!r}")
     with on_device_of(x):
-        return _forward(sizes, cell, x, weights, before, lengths, stepwise)
+        return _forward(sizes, cell, x, weights, before, lengths, stepwise, into, blank_tape)
 
 
 def _forward(
@@ -98,28 +103,39 @@ def _forward(
     before: Before,
     lengths: Tensor | None,
     stepwise: bool | None,
+    into: Before | None,
+    blank_tape: bool,
 ) -> tuple[Tensor, Before, Run]:
     size = layout_of(sizes, cell, 0 if weights is None else weights.hidden.shape[1])
     steps, batch, _ = x.shape
     x = plain(x)
     tape = Tape(size, steps, batch, x)
-    ends = _all_steps(steps, batch, x.device) if lengths is None else lengths.to(device=x.device, dtype=torch.int32)
+    if blank_tape:
+        tape.arena.zero_()
+    ends = ends_of(lengths, steps, batch, x.device)
     if weights is None:
         matrices = None
         tape.interface.copy_(x)
     else:
         matrices = packed(weights, size)
         input_sums(x, weights, size, tape.gates)
-    memory = working_copy(before.memory, sizes, steps)
-    links = None if before.links is None else before.links.working_copy(memory.words.shape[1])
+    if into is None:
+        memory = working_copy(before.memory, sizes, steps)
+        links = None if before.links is None else before.links.working_copy(memory.words.shape[1])
+    else:
+        memory, links = into.memory, into.links
+        copy_stores(before, into)
     chosen = stepwise
     if stepwise is None:
         stepwise = by_steps.pays(size, batch, steps, before.memory)
     given = [no_tensor(x) if value is None else aligned_tensor(plain(value)) for value in before[:5]]
     if stepwise:
         final = by_steps.forward(sizes, size, tape, matrices, given, memory, links, ends, lengths is not None)
+        if into is not None:
+            for place, value in zip(places_of(into, final), final):
+                place.copy_(value)
     else:
-        final = [torch.empty_like(value) for value in given]
+        final = [torch.empty_like(value) for value in given] if into is None else places_of(into, given)
         run_steps = forward_launch(sizes, size, tape, matrices, memory, links, ends, ends_of_state=(*given, *final))
         run_steps(0, steps)
     hidden, state_cell, read, read_rows, read_weights = final
@@ -134,8 +150,23 @@ def _forward(
     )
     rows = (before.memory.words.shape[1], memory.words.shape[1])
     by_one = by_steps.pays_backward(batch) if chosen is None else chosen
-    run = Run(sizes, size, x, weights, tape, ends, rows, by_one, lengths is not None)
+    columns = links.columns() if size.LG and links is not None else ()
+    run = Run(sizes, size, x, weights, tape, ends, rows, by_one, lengths is not None, columns)
     return tape.joint[1:].to(x.dtype), after, run
+
+
+def copy_stores(before: Before, into: Before) -> None:
+    """Memory and links of one state to the tensors of another of the same shapes."""
+    pairs = list(zip(into.memory.tensors(), before.memory.tensors()))
+    if into.links is not None and before.links is not None:
+        pairs += zip(into.links.tensors(), before.links.tensors())
+    for new, old in pairs:
+        new.copy_(old)
+
+
+def places_of(into: Before, given: list[Tensor]) -> list[Tensor]:
+    """Where the state's five tensors go; what there is none of goes nowhere."""
+    return [nothing if place is None else place for place, nothing in zip(into[:5], given)]
 
 
 def plain(value: Tensor) -> Tensor:
@@ -147,6 +178,11 @@ def plain(value: Tensor) -> Tensor:
 def _zeros(shape: tuple[int, ...], device: torch.device) -> Tensor:
     """Gradients that nobody gave, for reading only."""
     return torch.zeros(shape, dtype=torch.float32, device=device)
+
+
+def ends_of(lengths: Tensor | None, steps: int, batch: int, device: torch.device) -> Tensor:
+    """(B,) int32: the step that each element ends with."""
+    return _all_steps(steps, batch, device) if lengths is None else lengths.to(device=device, dtype=torch.int32)
 
 
 @lru_cache(maxsize=64)
@@ -163,13 +199,29 @@ def backward(
     d_read: Tensor | None = None,
     d_read_weights: Tensor | None = None,
     d_words: Tensor | None = None,
+    d_links: tuple[Tensor | None, ...] = (None, None, None),
 ) -> Gradients:
     """Gradients for those of [h, r] at every step and of the state after the last, None for zero."""
     with on_device_of(run.x):
-        return _backward(run, d_joint, (d_hidden, d_cell, d_read, d_read_weights), d_words)
+        return _backward(run, d_joint, (d_hidden, d_cell, d_read, d_read_weights), d_words, d_links)
 
 
-def _backward(run: Run, d_joint: Tensor | None, given: tuple[Tensor | None, ...], d_words: Tensor | None) -> Gradients:
+def _link_arrays(run: Run, d_links: tuple[Tensor | None, ...]) -> tuple[Tensor, ...]:
+    """Columns and gradients of N, P and p for the backward kernel to change; nothing where they have no gradients."""
+    found: list[Tensor] = []
+    for columns, gradient in zip(run.link_columns, d_links):
+        blank = torch.zeros(columns.shape, dtype=torch.float32, device=columns.device)
+        found += [columns.clone(), blank if gradient is None else blank.copy_(gradient)]
+    return tuple(found)
+
+
+def _backward(
+    run: Run,
+    d_joint: Tensor | None,
+    given: tuple[Tensor | None, ...],
+    d_words: Tensor | None,
+    d_links: tuple[Tensor | None, ...],
+) -> Gradients:
     size, tape = run.size, run.tape
     batch = run.x.shape[1]
     numbers: dict[str, Any] = {"dtype": torch.float32, "device": run.x.device}
@@ -188,10 +240,11 @@ def _backward(run: Run, d_joint: Tensor | None, given: tuple[Tensor | None, ...]
     gradients = tape.with_gradients()
     handed = (d_joint, *finals, carry, carry_cell, carry_weights, d_words)
     matrices = None if run.weights is None else packed_backward(run.weights, size)
+    links = _link_arrays(run, d_links)
     if run.stepwise:
-        by_steps.backward(run.sizes, size, gradients, matrices, handed, run.ends)
+        by_steps.backward(run.sizes, size, gradients, matrices, handed, links, run.ends)
     else:
-        backward_launch(run.sizes, size, gradients, matrices, handed, run.ends)(0, run.x.shape[0])
+        backward_launch(run.sizes, size, gradients, matrices, handed, links, run.ends)(0, run.x.shape[0])
     if run.padded:  # an element of no steps hands back what it was given
         none = (run.ends == 0)[:, None]
         carry = torch.where(none, torch.cat([finals[0], finals[2].flatten(1)], dim=1), carry)
@@ -211,4 +264,5 @@ def _backward(run: Run, d_joint: Tensor | None, given: tuple[Tensor | None, ...]
         carry[:, size.H :].unflatten(-1, (size.R, size.W)),
         kept,
         d_words[:, :before],
+        (links[1][:, :before], links[3][:, :before], links[5]) if links else (),
     )

@@ -35,6 +35,8 @@ LEAST_PART, MOST_PARTS = 512, 128  # rows of a part of a search; parts
 SEARCH_WARPS = 8
 WARPS, SEARCH = 2, 64  # of a program of one step of one element; rows that it looks at together
 WARPS_LINKED = 8
+REGISTERS: int | None = None  # to a thread of such a program, where fewer let more programs run side by side
+REGISTERS_LINKED: int | None = None
 
 
 def pays(size: Layout, batch: int, steps: int, memory: CudaMemory) -> bool:
@@ -83,7 +85,18 @@ def forward(
     warps = WARPS_LINKED if size.KL else WARPS
     scratch = new_scratch(size, batch, no_tensor(tape.joint))
     run_step = forward_launch(
-        sizes, size, tape, matrices, memory, links, ends, scratch=scratch, warps=warps, outside=True, search=SEARCH
+        sizes,
+        size,
+        tape,
+        matrices,
+        memory,
+        links,
+        ends,
+        scratch=scratch,
+        warps=warps,
+        outside=True,
+        search=SEARCH,
+        registers=REGISTERS_LINKED if size.KL else REGISTERS,
     )
     if matrices is None:
         for t in range(steps):
@@ -156,20 +169,21 @@ def backward(
     gradients: Tape,
     matrices: PackedBackward | None,
     handed: tuple[Tensor, ...],
+    links: tuple[Tensor, ...],
     ends: Tensor,
 ) -> None:
-    """All steps, newest first; the tape as copied for its gradients, `handed` as in `backward_launch`."""
+    """All steps, newest first; the tape as copied for its gradients, `handed` and `links` as in `backward_launch`."""
     d_joint, d_hidden, d_cell, d_read, d_weights, carry, carry_cell, carry_weights, d_words = handed
     carry.zero_()
     carry_cell.zero_()
     if matrices is None:
-        run_step = backward_launch(sizes, size, gradients, None, handed, ends, WARPS)
+        run_step = backward_launch(sizes, size, gradients, None, handed, links, ends, WARPS)
         for t in reversed(range(gradients.steps)):
             run_step(t, t + 1)
         return
     vectors, direct = torch.empty_like(d_hidden), torch.zeros_like(d_hidden)
     own = (d_joint, d_hidden, d_cell, d_read, d_weights, carry, vectors, carry_weights, d_words)
-    run_step = backward_launch(sizes, size, gradients, matrices, own, ends, WARPS, outside=True)
+    run_step = backward_launch(sizes, size, gradients, matrices, own, links, ends, WARPS, outside=True)
     given = (d_joint, d_hidden, d_cell, vectors, direct, carry, carry_cell)
     run_cells = cells_backward_launch(size, gradients, given, ends)
     recurrent, sums = matrices.recurrent.to(torch.float32)[:, : size.J], gradients.gates.unbind(0)

@@ -29,6 +29,10 @@ class Tape(Pieces):
     content_words: Tensor
     to_predecessors: Tensor  # (T, B, RP, KP, KP): N(j, i) of the rows i read now and j read before
     to_successors: Tensor  # P(j, i)
+    room: Tensor  # with free gates: what the words of `unused` have room for (T, B, RP), and their usage at first
+    usage_before: Tensor
+    journal_columns: Tensor  # with gradients of the links: what a step changed of them (T, B, JOURNAL)
+    journal_weights: Tensor
 
     def __init__(self, size: Layout, steps: int, batch: int, like: Tensor, arena: Tensor | None = None) -> None:
         self.size, self.steps, self.batch = size, steps, batch
@@ -48,8 +52,17 @@ class Tape(Pieces):
 Tape.NAMES = tuple(Tape.__annotations__)
 
 
+def numbers_of(size: Layout, steps: int, batch: int) -> int:
+    """How many numbers a tape has, the joint one aside; sizes may be those of a traced graph."""
+    return _placed(size, steps, batch)[1]
+
+
 @lru_cache(maxsize=256)
 def _places(size: Layout, steps: int, batch: int) -> tuple[Places, int]:
+    return _placed(size, steps, batch)
+
+
+def _placed(size: Layout, steps: int, batch: int) -> tuple[Places, int]:
     """Places of every tensor but the joint one."""
     heads, k = (steps, batch, size.RP), size.KP
     read, later = (*heads, k), (steps + 1, batch, size.RP, k)
@@ -70,5 +83,9 @@ def _places(size: Layout, steps: int, batch: int) -> tuple[Places, int]:
             "content_words": ((*read, size.WP) if content else none, False),
             "to_predecessors": ((*read, k) if content else none, False),
             "to_successors": ((*read, k) if content else none, False),
+            "room": (heads if size.FREE else none, False),
+            "usage_before": (heads if size.FREE else none, False),
+            "journal_columns": ((steps, batch, size.JOURNAL) if size.LG else none, True),
+            "journal_weights": ((steps, batch, size.JOURNAL) if size.LG else none, False),
         }
     )

@@ -14,7 +14,7 @@ from torch import Tensor
 from sparsam.engines import boundary
 from sparsam.engines.boundary import Inputs, Outputs
 from sparsam.engines.engine import Cell, Engine, Ran, converted_state, register
-from sparsam.engines.native import graph as graphs
+from sparsam.engines.native import stand_ins
 from sparsam.engines.native.arrays import array, called, tensor
 from sparsam.engines.native.core import missing
 from sparsam.engines.native.core import native as _native
@@ -57,7 +57,7 @@ class NativeEngine(Engine):
     name = "native"
     rank = 1
     compiles = True
-    fuses = ("lstm", "gru")
+    fuses = () if _native is None else tuple(cell.name for cell in _native.Cell if cell.name != "none")
 
     def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
         if _native is None:
@@ -97,10 +97,10 @@ class NativeEngine(Engine):
         if active is not None or record or vector.dtype in HALF or torch.compiler.is_compiling():
             return super().step(memory, vector, state, active, record)
         sizes: SparseSizes = memory.sizes
-        links = state.links.graph if sizes.k_links else None
+        links = state.links.stand_in if sizes.k_links else None
         refuse_lost_links(sizes, state)
         call = StepCall(sizes, core_sizes(sizes), state)
-        out = boundary.run(call, StepInputs(vector, state.read_weights, state.memory.graph, links))
+        out = boundary.run(call, StepInputs(vector, state.read_weights, state.memory.stand_in, links))
         fields: dict[str, Any] = {
             "read": out.read,
             "read_rows": call.rows,
@@ -134,10 +134,10 @@ class NativeEngine(Engine):
         sizes: SparseSizes = memory.sizes
         refuse_lost_links(sizes, state)
         call = NativeCall(sizes, cell, state, ends, record)
-        links = state.links.graph if sizes.k_links else None
+        links = state.links.stand_in if sizes.k_links else None
         weights: tuple[Any, ...] = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)
         carried: tuple[Any, ...] = (None, None) if cell is None else (state.hidden, state.cell)
-        rest: tuple[Any, ...] = (state.read, state.read_weights, state.memory.graph, links)
+        rest: tuple[Any, ...] = (state.read, state.read_weights, state.memory.stand_in, links)
         inputs = Inputs._make((x, *weights, *carried, *rest))
         out = boundary.run(call, inputs)
         fields: dict[str, Any] = {
@@ -161,7 +161,7 @@ class NativeEngine(Engine):
 
 def refuse_lost_links(sizes: SparseSizes, state: Any) -> None:
     """Links have no gradient from an eager call into a compiled one."""
-    if sizes.link_gradients and state.links.graph is None and state.memory.from_graph:
+    if sizes.link_gradients and state.links.stand_in is None and state.memory.from_compiled:
         raise RuntimeError("state: expected state.detach() of a compiled call with link_gradients=True")
 
 
@@ -178,10 +178,10 @@ def native_fields(state: Any) -> dict[str, Any]:
         batch = state.memory.shape[0]
         return {"memory": from_dense(plain["memory"], 0, [{} for _ in range(batch)])}
     parts = link_parts(links)
-    graph = None
+    stand_in = None
     if links.predecessors.requires_grad:
-        graph = LinksFromDense.apply(links.predecessors, links.successors, links.precedence)
-    return {"memory": from_dense(plain["memory"], links.k_links, parts), "links": NativeLinks(len(parts), graph)}
+        stand_in = LinksFromDense.apply(links.predecessors, links.successors, links.precedence)
+    return {"memory": from_dense(plain["memory"], links.k_links, parts), "links": NativeLinks(len(parts), stand_in)}
 
 
 def singles(parameters: tuple[Tensor, ...]) -> Any:
@@ -230,17 +230,17 @@ class NativeCall(boundary.Call):
         self.after, self.rows = record.versions_after, rows
         if self.record:
             self.accesses = traced(record.trace)
-        graph = links = None
+        memory = links = None
         if differentiable:
             self.tape = record
             self.versions = record.versions_before
             if self.pending is None:
                 self.pending = (_native.Pending32 if dtype == torch.float32 else _native.Pending64)()
             batch, rows = inputs.x.shape[1], self.sizes.rows
-            graph = graphs.stand_in(inputs.x, (batch, rows, self.sizes.width))
+            memory = stand_ins.stand_in(inputs.x, (batch, rows, self.sizes.width))
             if self.sizes.link_gradients:
-                links = graphs.stand_in(inputs.x, (batch, 2 * rows + 1, rows))
-        return Outputs(joint, hidden, inner, read, weights, graph, links)
+                links = stand_ins.stand_in(inputs.x, (batch, 2 * rows + 1, rows))
+        return Outputs(joint, hidden, inner, read, weights, memory, links)
 
     def backward(self, inputs: Inputs, gradients: Outputs, needed: Inputs) -> Inputs:
         record, self.tape = self.tape, None
@@ -251,8 +251,8 @@ class NativeCall(boundary.Call):
             record,
             *map(array, inputs[:7]),
             *map(array, gradients[:5]),
-            *map(array, graphs.parts(gradients.memory)),
-            *map(array, graphs.parts(gradients.links)),
+            *map(array, stand_ins.parts(gradients.memory)),
+            *map(array, stand_ins.parts(gradients.links)),
             bool(needed.x),
             torch.get_num_threads(),
             bool(needed.memory),
@@ -264,10 +264,10 @@ class NativeCall(boundary.Call):
         batch, rows = inputs.x.shape[1], self.sizes.rows
         if needed.memory:
             shape = (batch, rows, self.sizes.width)
-            memory = graphs.memory_gradient(source, found.memory_at, found.memory_words, shape, inputs.x.dtype)
+            memory = stand_ins.memory_gradient(source, found.memory_at, found.memory_words, shape, inputs.x.dtype)
         if needed.links:
             shape = (batch, 2 * rows + 1, rows)
-            links = graphs.sparse_rows(tensor(found.links_at), tensor(found.links_values), shape)
+            links = stand_ins.sparse_rows(tensor(found.links_at), tensor(found.links_values), shape)
         return Inputs._make((*map(tensor, found.outputs()), memory, links))
 
 

@@ -12,22 +12,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparsam.engines.native import graph as graphs
+from sparsam.engines.native import stand_ins
 from sparsam.engines.native.memory import NativeMemory
 from sparsam.engines.reference.links import DenseLinks
 
 
 class NativeLinks:
-    """Stands for N, P and p in a state; `graph` (B, 2N+1, N), without storage, is None where they are constants.
+    """Stands for N, P and p in a state; `stand_in` (B, 2N+1, N), without storage, is None where they are constants.
 
-    Rows of `graph` are those of csrc/memory/links.h: N(i,.) at 2i, P(i,.) at 2i+1, p at 2N.
+    Rows of `stand_in` are those of csrc/memory/links.h: N(i,.) at 2i, P(i,.) at 2i+1, p at 2N.
     """
 
     engine = "native"
     leaf: Any = None  # (B, 0), the batch as `sparsam.pytrees` shows it
 
-    def __init__(self, batch: int, graph: Tensor | None = None) -> None:
-        self.batch, self.graph = batch, graph
+    def __init__(self, batch: int, stand_in: Tensor | None = None) -> None:
+        self.batch, self.stand_in = batch, stand_in
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -41,7 +41,7 @@ class NativeLinks:
         return NativeLinks(self.batch)
 
     def clone(self) -> NativeLinks:
-        return NativeLinks(self.batch, self.graph)
+        return NativeLinks(self.batch, self.stand_in)
 
     def to(self, *args: Any, **kwargs: Any) -> NativeLinks:
         """The memory converts the numbers; the graph goes on."""
@@ -51,21 +51,21 @@ class NativeLinks:
                 f"device: expected the CPU for links of the native engine, got {device}; "
                 "convert the state first with state.to(engine='cuda') or state.to(engine='reference')"
             )
-        if self.graph is None or dtype in (None, self.graph.dtype):
+        if self.stand_in is None or dtype in (None, self.stand_in.dtype):
             return self
-        return NativeLinks(self.batch, graphs.Cast.apply(self.graph, dtype))
+        return NativeLinks(self.batch, stand_ins.Cast.apply(self.stand_in, dtype))
 
     def blend(self, mask: Tensor, other: NativeLinks) -> NativeLinks:
-        return NativeLinks(self.batch, graphs.chosen(mask, other.graph, self.graph))
+        return NativeLinks(self.batch, stand_ins.chosen(mask, other.stand_in, self.stand_in))
 
     def select(self, index: Tensor) -> NativeLinks:
-        graph = None if self.graph is None else graphs.Select.apply(self.graph, index)
-        return NativeLinks(index.numel(), graph)
+        stand_in = None if self.stand_in is None else stand_ins.Select.apply(self.stand_in, index)
+        return NativeLinks(index.numel(), stand_in)
 
     @classmethod
     def cat(cls, stores: Sequence[NativeLinks]) -> NativeLinks:
         sizes = [store.batch for store in stores]
-        return cls(sum(sizes), graphs.joined([store.graph for store in stores], sizes))
+        return cls(sum(sizes), stand_ins.joined([store.stand_in for store in stores], sizes))
 
     def dense(self, memory: NativeMemory) -> DenseLinks:
         """N, P and p as matrices, of the memory that holds their numbers."""
@@ -75,8 +75,8 @@ class NativeLinks:
             ids, columns, weights = memory.link_rows(b)
             at, entry = (columns >= 0).nonzero(as_tuple=True)
             flat[b, ids[at], columns[at, entry].long()] = weights[at, entry]
-        if self.graph is not None:
-            flat = LinksToDense.apply(self.graph, flat)
+        if self.stand_in is not None:
+            flat = LinksToDense.apply(self.stand_in, flat)
         return DenseLinks(flat[:, 0:-1:2], flat[:, 1:-1:2], flat[:, -1], memory.kind.k_links)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -86,14 +86,14 @@ class NativeLinks:
         batch = saved.get("batch") if isinstance(saved, dict) else None
         if isinstance(batch, bool) or not isinstance(batch, int) or batch < 0:
             raise ValueError(f"state.links.batch: expected a number of batch elements, got {batch!r}")
-        self.batch, self.graph = batch, None
+        self.batch, self.stand_in = batch, None
 
 
 class LinksToDense(torch.autograd.Function):
     """From the stand-in to all entries, whose numbers are given."""
 
     @staticmethod
-    def forward(ctx: Any, graph: Tensor, entries: Tensor) -> Tensor:
+    def forward(ctx: Any, stand_in: Tensor, entries: Tensor) -> Tensor:
         ctx.save_for_backward(entries != 0)
         return entries.clone()
 
@@ -110,7 +110,7 @@ class LinksFromDense(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, predecessors: Tensor, successors: Tensor, precedence: Tensor) -> Tensor:
         batch, rows = precedence.shape
-        return graphs.stand_in(precedence, (batch, 2 * rows + 1, rows))
+        return stand_ins.stand_in(precedence, (batch, 2 * rows + 1, rows))
 
     @staticmethod
     @torch.autograd.function.once_differentiable

@@ -2,7 +2,7 @@
 
 A buffer is written in place, yet a state is a value: each state refers to its own version of the buffer, and the core
 brings the buffer back to whichever version is asked for (csrc/memory/timeline.h). In the autograd graph a tensor
-without storage stands for the memory (`graph.py`).
+without storage stands for the memory (`stand_ins.py`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from sparsam.engines.native import graph as graphs
-from sparsam.engines.native import names
+from sparsam.engines.native import names, stand_ins
 from sparsam.engines.native.core import native as _native
 from sparsam.engines.native.index import initial_words
 from sparsam.state import DenseMemory
@@ -60,12 +59,12 @@ class NativeMemory:
         kind: Kind,
         versions: Any,
         origins: list[Any] | None,
-        graph: Tensor | None = None,
+        stand_in: Tensor | None = None,
         name: Tensor | None = None,
         pending: Any = None,
     ) -> None:
-        self.kind, self._versions, self._origins, self._graph = kind, versions, origins, graph
-        self.pending = pending  # where a later call leaves the gradient for the call that `graph` comes from, if one
+        self.kind, self._versions, self._origins, self._stand_in = kind, versions, origins, stand_in
+        self.pending = pending  # where a later call leaves the gradient for the call that `stand_in` comes from, if one
         self.name, self._by_name = name, versions is None
         if name is None and names.TABLE.in_use:
             self.named()
@@ -84,30 +83,30 @@ class NativeMemory:
         return self._origins  # type: ignore[return-value]
 
     @property
-    def from_graph(self) -> bool:
+    def from_compiled(self) -> bool:
         """Whether its gradient goes into a compiled graph that put it out."""
         return self._by_name and self.name is not None and self.name.requires_grad
 
     @property
-    def graph(self) -> Tensor | None:
+    def stand_in(self) -> Tensor | None:
         """What stands for the memory in the graph of eager calls; None where it is a constant."""
-        if self._graph is None and self.from_graph:
+        if self._stand_in is None and self.from_compiled:
             with torch.enable_grad():  # it is kept, for calls with gradients too
-                self._graph = names.FromName.apply(
+                self._stand_in = names.FromName.apply(
                     self.name, torch.empty((), dtype=self.kind.dtype, device="cpu"), self.shape
                 )
-        return self._graph
+        return self._stand_in
 
-    @graph.setter
-    def graph(self, graph: Tensor | None) -> None:
-        self._graph, self.name, self.pending = graph, None, None
+    @stand_in.setter
+    def stand_in(self, stand_in: Tensor | None) -> None:
+        self._stand_in, self.name, self.pending = stand_in, None, None
         if names.TABLE.in_use:
             self.named()
 
     def named(self) -> Tensor:
         """The memory's name, made now where it has none."""
         if self.name is None:
-            self.name = names.memory_name(self._versions, self._origins, self._graph)  # type: ignore[arg-type]
+            self.name = names.memory_name(self._versions, self._origins, self._stand_in)  # type: ignore[arg-type]
         return self.name
 
     @property
@@ -149,16 +148,16 @@ class NativeMemory:
         make, core = getattr(_native, f"Version{self.kind.suffix}").fresh, self.kind.core()
         return [make(core, origin) if v is None else v for v, origin in zip(self.versions, self.origins)]
 
-    def advanced(self, versions: Any, graph: Tensor | None, pending: Any = None) -> NativeMemory:
+    def advanced(self, versions: Any, stand_in: Tensor | None, pending: Any = None) -> NativeMemory:
         """The memory after a call."""
-        return NativeMemory(self.kind, versions, self.origins, graph, pending=None if graph is None else pending)
+        return NativeMemory(self.kind, versions, self.origins, stand_in, pending=None if stand_in is None else pending)
 
     def detach(self) -> NativeMemory:
         name = None if self.name is None else self.name.detach()
         return NativeMemory(self.kind, self._versions, self._origins, None, name)
 
     def clone(self) -> NativeMemory:
-        return self.advanced([None if v is None else v.copied() for v in self.versions], self.graph, self.pending)
+        return self.advanced([None if v is None else v.copied() for v in self.versions], self.stand_in, self.pending)
 
     def blend(self, mask: Tensor, other: NativeMemory) -> NativeMemory:
         """Per batch element, the other memory where `mask` holds."""
@@ -169,12 +168,12 @@ class NativeMemory:
         taken = mask.tolist()
         versions = [theirs if take else ours for take, ours, theirs in zip(taken, self.versions, other.versions)]
         origins = [theirs if take else ours for take, ours, theirs in zip(taken, self.origins, other.origins)]
-        return NativeMemory(self.kind, versions, origins, graphs.chosen(mask, other.graph, self.graph))
+        return NativeMemory(self.kind, versions, origins, stand_ins.chosen(mask, other.stand_in, self.stand_in))
 
     def select(self, index: Tensor) -> NativeMemory:
         at = index.tolist()
-        graph = None if self.graph is None else graphs.Select.apply(self.graph, index)
-        return NativeMemory(self.kind, [self.versions[b] for b in at], [self.origins[b] for b in at], graph)
+        stand_in = None if self.stand_in is None else stand_ins.Select.apply(self.stand_in, index)
+        return NativeMemory(self.kind, [self.versions[b] for b in at], [self.origins[b] for b in at], stand_in)
 
     @classmethod
     def cat(cls, stores: Sequence[NativeMemory]) -> NativeMemory:
@@ -183,9 +182,9 @@ class NativeMemory:
             raise ValueError(
                 f"states: expected memories of one kind, got {', '.join(map(str, sorted(kinds, key=str)))}"
             )
-        graph = graphs.joined([store.graph for store in stores], [len(store.versions) for store in stores])
+        stand_in = stand_ins.joined([store.stand_in for store in stores], [len(store.versions) for store in stores])
         versions = [version for store in stores for version in store.versions]
-        return cls(stores[0].kind, versions, [origin for store in stores for origin in store.origins], graph)
+        return cls(stores[0].kind, versions, [origin for store in stores for origin in store.origins], stand_in)
 
     @property
     def index_used(self) -> tuple[str, ...]:
@@ -269,7 +268,7 @@ class NativeMemory:
             kind,
             [None] * len(self.versions),
             [None if origin is None else origins[id(origin)] for origin in self.origins],
-            None if self.graph is None else graphs.Cast.apply(self.graph, dtype),
+            None if self.stand_in is None else stand_ins.Cast.apply(self.stand_in, dtype),
         )
         memory._restore([saved_part(None if v is None else v.export()) for v in self.versions])
         return memory
@@ -290,8 +289,8 @@ class NativeMemory:
             if usage is not None:
                 used, values = self.usage_rows(b)
                 usage[b, used] = values
-        if self.graph is not None:
-            words = graphs.ToDense.apply(self.graph, words)
+        if self.stand_in is not None:
+            words = stand_ins.ToDense.apply(self.stand_in, words)
         return DenseMemory(words, last_access, last_access.amax(dim=1), start, usage)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -345,7 +344,7 @@ def fresh_memory(batch: int, kind: Kind, initial: Tensor | None) -> NativeMemory
         origins = made * batch if initial.dim() == 2 else list(made)
     memory = NativeMemory(kind, [None] * batch, origins)
     if initial is not None and initial.requires_grad and torch.is_grad_enabled():
-        memory.graph = graphs.Begin.apply(initial, batch, initial.is_leaf)
+        memory.stand_in = stand_ins.Begin.apply(initial, batch, initial.is_leaf)
     return memory
 
 
@@ -387,7 +386,7 @@ def from_dense(dense: DenseMemory, k_links: int, link_parts: list[dict[str, Tens
         parts.append(part if touched else None)
     memory._restore(parts)
     if dense.words.requires_grad:
-        memory.graph = graphs.FromDense.apply(dense.words.to(words.device))
+        memory.stand_in = stand_ins.FromDense.apply(dense.words.to(words.device))
     return memory
 
 

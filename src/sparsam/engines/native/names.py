@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sparsam.engines.native import graph as graphs
+from sparsam.engines.native import stand_ins
 
 
 class Owner(np.ndarray):
@@ -62,12 +62,12 @@ class Table:
 TABLE = Table()
 
 
-def memory_name(versions: list[Any], origins: list[Any], graph: Tensor | None) -> Tensor:
-    """A name for the memories of a batch; gradients flow to `graph`, their stand-in in the graph of eager calls."""
-    if graph is None:
+def memory_name(versions: list[Any], origins: list[Any], stand_in: Tensor | None) -> Tensor:
+    """A name for the memories of a batch; gradients flow to their stand-in in the graph of eager calls."""
+    if stand_in is None:
         return TABLE.name((versions, origins), len(versions), 0.0)
     with torch.enable_grad():  # it is kept, for calls with gradients too
-        return ToName.apply(graph, versions, origins)  # type: ignore[no-any-return]
+        return ToName.apply(stand_in, versions, origins)  # type: ignore[no-any-return]
 
 
 def named_memory(name: Tensor) -> tuple[list[Any], list[Any]]:
@@ -117,7 +117,7 @@ class ToName(torch.autograd.Function):
     """From the stand-in of a memory in eager calls to its name."""
 
     @staticmethod
-    def forward(ctx: Any, graph: Tensor, versions: list[Any], origins: list[Any]) -> Tensor:
+    def forward(ctx: Any, stand_in: Tensor, versions: list[Any], origins: list[Any]) -> Tensor:
         return TABLE.name((versions, origins), len(versions), 0.0)
 
     @staticmethod
@@ -135,7 +135,7 @@ class FromName(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, name: Tensor, like: Tensor, shape: tuple[int, ...]) -> Tensor:
-        return graphs.stand_in(like, shape)
+        return stand_ins.stand_in(like, shape)
 
     @staticmethod
     @once_differentiable

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from sparsam.engines.native.memory import DTYPES, Kind
-from sparsam.memories.description import ALLOCATIONS, MOST_ROWS
+from sparsam.memories.allocation import ALLOCATIONS
+from sparsam.memories.description import MOST_ROWS
 
 PARTS = {
     "rows": (torch.int64, 1),
@@ -61,7 +62,7 @@ def checked_kind(saved: Any) -> Kind:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise fail(f"kind.{name}", f"an int in {least}..{most}", value)
     if saved["allocation"] not in ALLOCATIONS:
-        raise fail("kind.allocation", f"one of {ALLOCATIONS}", saved["allocation"])
+        raise fail("kind.allocation", f"one of {tuple(ALLOCATIONS)}", saved["allocation"])
     if saved["allocation"] == "free" and saved["k_links"] == 0:
         raise fail("kind.allocation", "'ring' for a memory without links", "free")
     if saved["dtype"] not in DTYPES:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sparsam.engines import boundary
-from sparsam.engines.native import graph as graphs
+from sparsam.engines.native import stand_ins
 from sparsam.engines.native.arrays import array, called, tensor
 from sparsam.engines.native.core import native as _native
 from sparsam.memories.description import SparseSizes
@@ -69,16 +69,16 @@ class StepCall(boundary.Call):
             torch.get_num_threads(),
         )
         self.rows = tensor(rows)
-        graph = links = None
+        memory = links = None
         if differentiable:
             self.tape = record
             if self.pending is None:
                 self.pending = (_native.Pending32 if single else _native.Pending64)()
             batch, sizes = x.shape[0], self.sizes
-            graph = graphs.stand_in(x, (batch, sizes.rows, sizes.width))
+            memory = stand_ins.stand_in(x, (batch, sizes.rows, sizes.width))
             if sizes.link_gradients:
-                links = graphs.stand_in(x, (batch, 2 * sizes.rows + 1, sizes.rows))
-        return StepOutputs(tensor(read), tensor(now), graph, links)
+                links = stand_ins.stand_in(x, (batch, 2 * sizes.rows + 1, sizes.rows))
+        return StepOutputs(tensor(read), tensor(now), memory, links)
 
     def backward(self, inputs: Any, gradients: Any, needed: Any) -> StepInputs:
         record, self.tape = self.tape, None
@@ -92,8 +92,8 @@ class StepCall(boundary.Call):
             record,
             array(read),
             array(weights),
-            *map(array, graphs.parts(memory)),
-            *map(array, graphs.parts(links)),
+            *map(array, stand_ins.parts(memory)),
+            *map(array, stand_ins.parts(links)),
             needed.memory,
             self.pending,
             source,
@@ -103,7 +103,8 @@ class StepCall(boundary.Call):
         memory = links = None
         batch, sizes = inputs.x.shape[0], self.sizes
         if needed.memory:
-            memory = graphs.memory_gradient(source, at, words, (batch, sizes.rows, sizes.width), dtype)
+            memory = stand_ins.memory_gradient(source, at, words, (batch, sizes.rows, sizes.width), dtype)
         if needed.links:
-            links = graphs.sparse_rows(tensor(links_at), tensor(links_values), (batch, 2 * sizes.rows + 1, sizes.rows))
+            shape = (batch, 2 * sizes.rows + 1, sizes.rows)
+            links = stand_ins.sparse_rows(tensor(links_at), tensor(links_values), shape)
         return StepInputs(tensor(d_x), tensor(d_weights), memory, links)

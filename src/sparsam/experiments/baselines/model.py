@@ -20,6 +20,7 @@ from sparsam.experiments.baselines.fla import delta_net, mamba2
 from sparsam.experiments.baselines.hold import Hold
 from sparsam.experiments.baselines.recurrent import LSTM, SAM
 from sparsam.tasks.tokens import TokenInput, digits_of
+from sparsam.training.model_config import COMPARED
 from sparsam.training.start import StartConfig
 
 
@@ -158,3 +159,6 @@ def _inner_width(width: int, mixers: Sequence[nn.Module], parameters: int) -> in
     if inner < 1:
         raise ValueError(f"parameters: expected more than the {fixed:,} of the mixers and norms, got {parameters:,}")
     return inner
+
+
+COMPARED.add("blocks", TokenModel)

@@ -8,9 +8,12 @@ import triton.language as tl
 
 from sparsam.engines.cuda.kernels.cells import cell_backward
 from sparsam.engines.cuda.kernels.following import read_modes
+from sparsam.engines.cuda.kernels.link_gradients import add_followed, update_gradient
 from sparsam.engines.cuda.kernels.products import vector_times_matrix
 from sparsam.engines.cuda.kernels.rows import add_to_rows
 from sparsam.engines.cuda.kernels.similarity_gradient import similarity_gradient
+from sparsam.engines.cuda.kernels.usage import room_gradient
+from sparsam.engines.cuda.kernels.writing import averaged_over_heads, write_entries
 
 
 @triton.jit(do_not_specialize=["begin", "end", "B", "M"])
@@ -30,6 +33,10 @@ def backward(
     content_words,
     to_predecessors,
     to_successors,
+    room,
+    usage_before,
+    journal_columns,
+    journal_weights,
     # parameters
     recurrent,  # (4 H, JS)
     interface_matrix,  # (F, HS)
@@ -43,6 +50,13 @@ def backward(
     carry_cell,
     carry_weights,  # (B, RP, KP)
     d_words,  # (B, M, W)
+    # where LG: columns of the links (B, M, KL), p (B, KL), taken back step by step, and their gradients
+    predecessor_columns,
+    d_predecessors,
+    successor_columns,
+    d_successors,
+    precedence_columns,
+    d_precedence,
     lengths,
     B,
     M,
@@ -64,6 +78,11 @@ def backward(
     KP: tl.constexpr,
     WP: tl.constexpr,
     KL: tl.constexpr,
+    KLP: tl.constexpr,
+    SIZE: tl.constexpr,
+    FREE: tl.constexpr,
+    LG: tl.constexpr,
+    JOURNAL: tl.constexpr,
     SIMILARITY: tl.constexpr,
     PRODUCT: tl.constexpr,
 ):
@@ -73,6 +92,13 @@ def backward(
     b = tl.program_id(0).to(tl.int64)
     length = tl.load(lengths + b)
     d_words += b * M * W
+    if LG:
+        predecessor_columns += b * M * KL
+        d_predecessors += b * M * KL
+        successor_columns += b * M * KL
+        d_successors += b * M * KL
+        precedence_columns += b * KL
+        d_precedence += b * KL
     carry += b * J
     carry_cell += b * H
     carry_weights += b * RK
@@ -150,6 +176,11 @@ def backward(
                 mixed = pi_b[:, None, None] * back + pi_f[:, None, None] * forth
                 d_previous = tl.sum(dw[:, :, None] * mixed, 1)
                 add_to_rows(d_words, tl.load(rows + (tb + B) * RK + flat_k), tl.reshape(to_words, [RK, WP]), W)
+                if LG:
+                    before, now = rows + tb * RK, rows + (tb + B) * RK
+                    was = weights + tb * RK
+                    add_followed(predecessor_columns, d_predecessors, before, was, now, dw, pi_b, KL, KLP)
+                    add_followed(successor_columns, d_successors, before, was, now, dw, pi_f, KL, KLP)
                 dw = pi_c[:, None] * tl.sum(tl.where(same, dw[:, :, None], 0.0), 1)
                 weight = content
                 words = tl.load(content_words + tb * RK * WP + head_k_word)
@@ -182,13 +213,65 @@ def backward(
             previous = tl.where(prior, previous, 0.0)
             d_prior = tl.sum(prior_gradient * word[:, None, :], 2)
             d_fresh = tl.sum(fresh_gradient * word, 1)
+            if LG:
+                written, _, _, write_weight = write_entries(
+                    rows + tb * RK,
+                    weights + tb * RK,
+                    unused + tb * RP,
+                    request + 2 * WORDS + R,
+                    room + tb * RP,
+                    SIZE,
+                    R,
+                    RP,
+                    KP,
+                    FREE,
+                )
+                averaged, first = averaged_over_heads(written, write_weight, R)
+                d_write = update_gradient(
+                    written,
+                    averaged,
+                    first,
+                    journal_columns + tb * JOURNAL,
+                    journal_weights + tb * JOURNAL,
+                    predecessor_columns,
+                    d_predecessors,
+                    successor_columns,
+                    d_successors,
+                    precedence_columns,
+                    d_precedence,
+                    KL,
+                    KLP,
+                )
+                # all entries of a row have a share in its weight
+                same = (written[:, None] == written[None, :]) & (written >= 0)[:, None]
+                d_write = tl.sum(tl.where(same, d_write[None, :], 0.0), 1) / R
+                index = tl.arange(0, SIZE)
+                d_prior += tl.sum(tl.where(head_k[:, :, None] == index[None, None, :], d_write[None, None, :], 0.0), 2)
+                d_fresh += tl.sum(tl.where((RK + head)[:, None] == index[None, :], d_write[None, :], 0.0), 1)
             of_prior = tl.sum(d_prior * previous, 1)
-            d_alpha = (gamma * of_prior + (1 - gamma) * d_fresh) * alpha * (1 - alpha)
-            d_gamma = alpha * (of_prior - d_fresh) * gamma * (1 - gamma)
             kept = tl.where(prior, (alpha * gamma)[:, None], 0.0)
             d_previous += kept * d_prior
             d_word = tl.sum((kept * previous)[:, :, None] * prior_gradient, 1)
-            d_word += (alpha * (1 - gamma))[:, None] * fresh_gradient
+            anew = alpha * (1 - gamma)
+            if FREE:
+                has_room = tl.load(room + tb * RP + head, mask=is_head, other=1.0)
+                free_gates = request + 2 * WORDS + 6 * R + head
+                d_free, d_read_before = room_gradient(
+                    anew * d_fresh,
+                    has_room,
+                    tl.load(usage_before + tb * RP + head, mask=is_head, other=0.0),
+                    fresh_row,
+                    prior_row,
+                    previous,
+                    tl.load(free_gates, mask=is_head, other=0.0),
+                    RP,
+                )
+                d_previous += d_read_before
+                anew *= has_room
+                d_fresh *= has_room
+            d_alpha = (gamma * of_prior + (1 - gamma) * d_fresh) * alpha * (1 - alpha)
+            d_gamma = alpha * (of_prior - d_fresh) * gamma * (1 - gamma)
+            d_word += anew[:, None] * fresh_gradient
             tl.debug_barrier()
             tl.store(fresh_place, tl.zeros([RP, WP], tl.float32), mask=is_word)
             tl.store(request + head_word, d_query, mask=is_word)
@@ -196,6 +279,8 @@ def backward(
             tl.store(request + 2 * WORDS + head, d_beta, mask=is_head)
             tl.store(request + 2 * WORDS + R + head, d_alpha, mask=is_head)
             tl.store(request + 2 * WORDS + 2 * R + head, d_gamma, mask=is_head)
+            if FREE:
+                tl.store(free_gates, d_free, mask=is_head)
             tl.debug_barrier()
             dw = d_previous
 

@@ -20,6 +20,7 @@ from sparsam.engines.cuda.kernels.products import softplus, vector_times_matrix
 from sparsam.engines.cuda.kernels.ring import least_recent, touch
 from sparsam.engines.cuda.kernels.rows import summed_over_same, words_at
 from sparsam.engines.cuda.kernels.search import merged, most_similar
+from sparsam.engines.cuda.kernels.usage import fill_rows, free_rows, least_used, usage_at
 from sparsam.engines.cuda.kernels.writing import averaged_over_heads, write_entries
 
 
@@ -40,6 +41,10 @@ def forward(
     content_words,
     to_predecessors,
     to_successors,
+    room,
+    usage_before,
+    journal_columns,
+    journal_weights,
     # parameters
     recurrent,  # (J, 4 H)
     recurrent_bias,  # (4 H)
@@ -52,6 +57,7 @@ def forward(
     counters,  # (B, 8): clock, rows that may not be blank, frontier, head and tail of the queue
     queue_rows,
     queue_stamps,
+    usage,
     predecessor_columns,
     predecessor_weights,
     successor_columns,
@@ -99,6 +105,9 @@ def forward(
     KL: tl.constexpr,  # 0 for SAM
     KLP: tl.constexpr,
     CP: tl.constexpr,
+    FREE: tl.constexpr,
+    LG: tl.constexpr,
+    JOURNAL: tl.constexpr,
     SIMILARITY: tl.constexpr,
     PRODUCT: tl.constexpr,
     SEARCH: tl.constexpr,
@@ -124,6 +133,8 @@ def forward(
     last_access += b * M
     queue_rows += b * queue_size
     queue_stamps += b * queue_size
+    if FREE:
+        usage += b * M
     if KL > 0:
         predecessor_columns += b * M * KL
         predecessor_weights += b * M * KL
@@ -213,24 +224,35 @@ def forward(
             tl.debug_barrier()
 
             # 6: the ring
-            row, _, _, weight = write_entries(
-                rows + tb * RK, weights + tb * RK, unused + tb * RP, request + 2 * WORDS + R, ACCESSES, R, RP, KP
-            )
-            index = tl.arange(0, ACCESSES) - (RK + RP)
-            is_read = (index >= 0) & (index < RK)
-            row = tl.where(is_read, tl.load(rows + after * RK + index, mask=is_read, other=-1), row)
-            weight = tl.where(is_read, tl.load(weights + after * RK + index, mask=is_read, other=0.0), weight)
-            clock += 1
-            last_entry = touch(row, weight, delta, clock, queue_rows, queue_stamps, last_access, last_entry)
-            tl.debug_barrier()
+            if not FREE:
+                row, _, _, weight = write_entries(
+                    rows + tb * RK,
+                    weights + tb * RK,
+                    unused + tb * RP,
+                    request + 2 * WORDS + R,
+                    room,
+                    ACCESSES,
+                    R,
+                    RP,
+                    KP,
+                    False,
+                )
+                index = tl.arange(0, ACCESSES) - (RK + RP)
+                is_read = (index >= 0) & (index < RK)
+                row = tl.where(is_read, tl.load(rows + after * RK + index, mask=is_read, other=-1), row)
+                weight = tl.where(is_read, tl.load(weights + after * RK + index, mask=is_read, other=0.0), weight)
+                clock += 1
+                last_entry = touch(row, weight, delta, clock, queue_rows, queue_stamps, last_access, last_entry)
+                tl.debug_barrier()
 
         if t < length:
             tb = t * B + b
             after = tb + B
             request = interface + tb * F
-            frontier, first_entry = least_recent(
-                queue_rows, queue_stamps, last_access, unused + tb * RP, frontier, first_entry, last_entry, M, R, 64
-            )
+            if not FREE:
+                frontier, first_entry = least_recent(
+                    queue_rows, queue_stamps, last_access, unused + tb * RP, frontier, first_entry, last_entry, M, R, 64
+                )
 
             # 1: controller and interface
             if FUSED:
@@ -252,12 +274,40 @@ def forward(
             # beta = 1 + softplus, alpha and gamma = sigmoid; queries, write words and read modes stay as they are
             gate = field - 2 * WORDS
             activated = tl.where(gate < R, 1 + softplus(value), tl.sigmoid(value))
-            tl.store(request + field, tl.where((gate >= 0) & (gate < 3 * R), activated, value), mask=field < F)
+            activates = (gate >= 0) & (gate < 3 * R)
+            if FREE:
+                activates |= gate >= 6 * R
+            tl.store(request + field, tl.where(activates, activated, value), mask=field < F)
             tl.debug_barrier()
+            if FREE:
+                flat_k = tl.arange(0, RK)
+                row = tl.load(rows + tb * RK + flat_k)
+                weight = tl.load(weights + tb * RK + flat_k)
+                was = tl.load(usage + row, mask=row >= 0, other=0.0)
+                free_rows(usage, row, weight, request + 2 * WORDS + 6 * R, R, KP)
+                tl.debug_barrier()
+                fresh_row = least_used(usage, M, R, RP, 256)
+                left = usage_at(usage, fresh_row, head < R)
+                # what it was before it was freed, where it was read
+                freed = (fresh_row[:, None] == row[None, :]) & (row >= 0)[None, :]
+                was = tl.max(tl.where(freed, was[None, :], -1.0), 1)
+                tl.store(usage_before + tb * RP + head, tl.where(was < 0, left, was))
+                tl.store(room + tb * RP + head, 1 - left)
+                tl.store(unused + tb * RP + head, fresh_row, mask=head < R)
+                tl.debug_barrier()
 
             # 2 to 4: erase u, then write
             row, its_head, fresh, weight = write_entries(
-                rows + tb * RK, weights + tb * RK, unused + tb * RP, request + 2 * WORDS + R, SIZE, R, RP, KP
+                rows + tb * RK,
+                weights + tb * RK,
+                unused + tb * RP,
+                request + 2 * WORDS + R,
+                room + tb * RP,
+                SIZE,
+                R,
+                RP,
+                KP,
+                FREE,
             )
             there = row >= 0
             in_word = there[:, None] & (column < W)[None, :]
@@ -274,6 +324,8 @@ def forward(
             used = tl.maximum(used, tl.max(row, 0) + 1)
             if KL > 0:
                 averaged, first = averaged_over_heads(row, weight, R)
+                if FREE:
+                    fill_rows(usage, row, averaged)
                 update_links(
                     row,
                     averaged,
@@ -284,8 +336,11 @@ def forward(
                     successor_weights,
                     precedence_columns,
                     precedence_weights,
+                    journal_columns + tb * JOURNAL,
+                    journal_weights + tb * JOURNAL,
                     KL,
                     KLP,
+                    LG,
                 )
             tl.debug_barrier()
         t += 1

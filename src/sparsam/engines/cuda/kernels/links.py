@@ -52,8 +52,11 @@ def update_links(
     successor_weights,
     precedence_columns,
     precedence_weights,
+    journal_columns,  # where JOURNAL: see `kernels.link_gradients`
+    journal_weights,
     KL: tl.constexpr,
     KLP: tl.constexpr,
+    JOURNAL: tl.constexpr,
 ):
     size: tl.constexpr = row.shape[0]
     entry = tl.arange(0, KLP)
@@ -77,7 +80,14 @@ def update_links(
     asked_j = fades[:, :, None] & (entry < KL)[None, None, :]
     column = tl.load(successor_columns + place, mask=asked_j, other=-1)
     linked = asked_j & (column == row[:, None, None])
-    faded = decay[:, None, None] * tl.load(successor_weights + place, mask=linked, other=0.0)
+    fading = tl.load(successor_weights + place, mask=linked, other=0.0)
+    faded = decay[:, None, None] * fading
+    if JOURNAL:
+        at = tl.arange(0, size)[:, None] * KLP + entry[None, :]
+        tl.store(journal_columns + at, old_column)
+        tl.store(journal_weights + at, old_weight)
+        tl.store(journal_columns + size * KLP + at, tl.sum(tl.where(linked, entry[None, None, :] + 1, 0), 2) - 1)
+        tl.store(journal_weights + size * KLP + at, tl.sum(fading, 2))
     gone = faded <= NO_LINK
     tl.store(successor_weights + place, tl.where(gone, 0.0, faded), mask=linked)
     tl.store(successor_columns + place, tl.full(place.shape, -1, tl.int32), mask=linked & gone)
@@ -86,6 +96,12 @@ def update_links(
     asked_p = p_there[:, None] & (entry < KL)[None, :]
     j_column = tl.load(successor_columns + p_column[:, None] * KL + entry[None, :], mask=asked_p, other=-1)
     j_weight = tl.load(successor_weights + p_column[:, None] * KL + entry[None, :], mask=asked_p, other=0.0)
+    if JOURNAL:
+        at = 2 * size * KLP + entry[:, None] * KLP + entry[None, :]
+        tl.store(journal_columns + at, j_column)
+        tl.store(journal_weights + at, j_weight)
+        tl.store(journal_columns + 2 * size * KLP + KLP * KLP + entry, p_column)
+        tl.store(journal_weights + 2 * size * KLP + KLP * KLP + entry, p_weight)
     touched = written[None, :] & (row[None, :] != p_column[:, None]) & p_there[:, None]
     same = (j_column[:, None, :] == row[None, :, None]) & touched[:, :, None]
     old = tl.sum(tl.where(same, j_weight[:, None, :], 0.0), 2)

@@ -1,7 +1,7 @@
 """The sparse write of a step.
 
 eq. lru_write_weights: w^W_h = alpha_h (gamma_h w^R_{t-1,h} + (1 - gamma_h) 1[u_h]). A step writes RP (KP + 1) entries:
-first the rows read before, head by head, then u_1..u_R.
+first the rows read before, head by head, then u_1..u_R. With free gates 1[u_h] is what the word has room for.
 """
 
 import triton
@@ -14,10 +14,12 @@ def write_entries(
     previous_weights,
     unused,  # (RP)
     gates,  # alpha (R), then gamma (R)
+    room,  # (RP) of u, where FREE
     SIZE: tl.constexpr,
     R: tl.constexpr,
     RP: tl.constexpr,
     KP: tl.constexpr,
+    FREE: tl.constexpr,
 ):
     """Rows (SIZE), -1 for none; head of each entry; whether it is one of u; weight."""
     i = tl.arange(0, SIZE)
@@ -30,7 +32,10 @@ def write_entries(
     previous = tl.load(previous_weights + i, mask=is_previous & there, other=0.0)
     alpha = tl.load(gates + head, mask=there, other=0.0)
     gamma = tl.load(gates + R + head, mask=there, other=0.0)
-    weight = alpha * tl.where(is_fresh, 1 - gamma, gamma * previous)
+    fresh = 1 - gamma
+    if FREE:
+        fresh *= tl.load(room + head, mask=is_fresh, other=0.0)
+    weight = alpha * tl.where(is_fresh, fresh, gamma * previous)
     return row, head, is_fresh, weight
 
 

@@ -99,7 +99,7 @@ class ToDense(torch.autograd.Function):
     """From the stand-in to all words (B, N, W), whose numbers are given."""
 
     @staticmethod
-    def forward(ctx: Any, graph: Tensor, words: Tensor) -> Tensor:
+    def forward(ctx: Any, held: Tensor, words: Tensor) -> Tensor:
         return words.clone()
 
     @staticmethod
@@ -112,9 +112,9 @@ class Cast(torch.autograd.Function):
     """The stand-in in another floating-point type."""
 
     @staticmethod
-    def forward(ctx: Any, graph: Tensor, dtype: torch.dtype) -> Tensor:
-        ctx.dtype = graph.dtype
-        return stand_in(torch.empty((), dtype=dtype, device="cpu"), tuple(graph.shape))
+    def forward(ctx: Any, held: Tensor, dtype: torch.dtype) -> Tensor:
+        ctx.dtype = held.dtype
+        return stand_in(torch.empty((), dtype=dtype, device="cpu"), tuple(held.shape))
 
     @staticmethod
     @once_differentiable
@@ -142,10 +142,10 @@ class Select(torch.autograd.Function):
     """Some batch elements of a stand-in, some of them perhaps more than once."""
 
     @staticmethod
-    def forward(ctx: Any, graph: Tensor, index: Tensor) -> Tensor:
+    def forward(ctx: Any, held: Tensor, index: Tensor) -> Tensor:
         ctx.save_for_backward(index)
-        ctx.batch = graph.shape[0]
-        return stand_in(graph, (index.numel(), *graph.shape[1:]))
+        ctx.batch = held.shape[0]
+        return stand_in(held, (index.numel(), *held.shape[1:]))
 
     @staticmethod
     @once_differentiable
@@ -161,7 +161,7 @@ class Join(torch.autograd.Function):
     """Stand-ins of several batches as one; None for a batch whose memory is constant."""
 
     @staticmethod
-    def forward(ctx: Any, sizes: list[int], like: Tensor, *graphs: Tensor | None) -> Tensor:
+    def forward(ctx: Any, sizes: list[int], like: Tensor, *held: Tensor | None) -> Tensor:
         ctx.sizes = sizes
         return stand_in(like, (sum(sizes), *like.shape[1:]))
 
@@ -186,7 +186,7 @@ def chosen(mask: Tensor, where_true: Tensor | None, where_false: Tensor | None) 
     return None if like is None else Choose.apply(mask, where_true, where_false, like.detach())
 
 
-def joined(graphs: list[Tensor | None], sizes: list[int]) -> Tensor | None:
+def joined(held: list[Tensor | None], sizes: list[int]) -> Tensor | None:
     """Stand-ins of several batches as one."""
-    like = next((graph for graph in graphs if graph is not None), None)
-    return None if like is None else Join.apply(sizes, like.detach(), *graphs)
+    like = next((one for one in held if one is not None), None)
+    return None if like is None else Join.apply(sizes, like.detach(), *held)

@@ -1,0 +1,236 @@
+"""The GPU engine as operators of PyTorch, for `torch.compile` and `torch.export` (docs/compile.md).
+
+    sparsam::cuda_sequence            a whole sequence: controller (lstm, gru or none) and memory; one step is T = 1
+    sparsam::cuda_sequence_backward   its gradients
+
+A memory here is tensors, so they go in and out as they are, and so does the tape. Every operator is a function of its
+arguments. What the host knows of a memory (`touched`, `entries`) decides how much room a call makes, so these are
+arguments too; in an exported program they are constants.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sparsam.engines.cuda import program
+from sparsam.engines.cuda.layout import layout_of
+from sparsam.engines.cuda.links import SparseLinks
+from sparsam.engines.cuda.memory import CudaMemory, room_for
+from sparsam.engines.cuda.steps import pays_backward
+from sparsam.engines.cuda.tape import Tape, numbers_of
+from sparsam.engines.cuda.weights import Weights
+from sparsam.engines.engine import Cell, Ran
+from sparsam.memories.description import SparseSizes, from_text
+
+PARAMETERS = "Tensor? w_ih, Tensor? w_hh, Tensor? b_ih, Tensor? b_hh, Tensor? w_interface, Tensor? b_interface"
+CARRIED = "Tensor? hidden, Tensor? cell, Tensor read, Tensor read_weights, Tensor words"
+STORES = (
+    "Tensor read_rows, Tensor last_access, Tensor counters, Tensor queue_rows, Tensor queue_stamps, Tensor? usage, "
+    "Tensor[] links"
+)
+INPUTS = f"Tensor x, {PARAMETERS}, {CARRIED}, {STORES}, Tensor? ends"
+SETTINGS = "str sizes, str controller, int hidden_size, SymInt touched, SymInt entries"
+OUTPUTS = (
+    "Tensor joint, Tensor hidden, Tensor cell, Tensor read, Tensor read_weights, Tensor words, Tensor read_rows, "
+    "Tensor last_access, Tensor counters, Tensor queue_rows, Tensor queue_stamps, Tensor usage, Tensor n_columns, "
+    "Tensor n_weights, Tensor p_columns, Tensor p_weights, Tensor columns, Tensor weights, Tensor tape"
+)
+FLOATS = 12  # x, six parameters, hidden, cell, read, read_weights and words
+STEPS = 6  # outputs that are differentiated: joint, hidden, cell, read, read_weights and words
+LINKS = 6  # columns and weights of N, P and p in turn
+LISTED = 12  # outputs before those
+
+
+def none_or(value: Tensor | None, like: Tensor) -> Tensor:
+    """An operator returns tensors alone; what is not there is an empty one."""
+    return like.new_empty(0) if value is None else value
+
+
+def weights_of(parameters: Any) -> Weights | None:
+    return None if parameters[0] is None else Weights(*parameters)
+
+
+def memory_of(sizes: SparseSizes, words: Tensor, rest: Any, touched: int, entries: int) -> CudaMemory:
+    last_access, counters, queue_rows, queue_stamps, usage = rest
+    ring = (words, last_access, counters, queue_rows, queue_stamps)
+    return CudaMemory(*ring, sizes.rows, touched, entries, None, usage)
+
+
+def linked(tensors: Any, rows: int) -> SparseLinks:
+    every: Any = (*tensors, rows)
+    return SparseLinks(*every)
+
+
+@torch.library.custom_op("sparsam::cuda_sequence", mutates_args=(), schema=f"({INPUTS}, {SETTINGS}) -> ({OUTPUTS})")
+def sequence(*arguments: Any) -> tuple[Tensor, ...]:
+    """x (T, B, I) through controller and memory. `joint` is [h, r] of the steps, from before the first one on."""
+    x, *parameters = arguments[:7]
+    hidden, cell, read, read_weights, words, read_rows, *rest, links, ends = arguments[7:-5]
+    text, controller, _, touched, entries = arguments[-5:]
+    sizes = from_text(text)
+    memory = memory_of(sizes, words, rest, touched, entries)
+    listed = linked(links, sizes.rows) if links else None
+    before = program.Before(hidden, cell, read, read_rows, read_weights, memory, listed)
+    _, after, run = program.forward(sizes, controller, x, weights_of(parameters), before, ends, blank_tape=True)
+    made = after.memory
+    return (
+        run.tape.joint,
+        none_or(after.hidden, x),
+        none_or(after.cell, x),
+        after.read,
+        after.read_weights,
+        made.words,
+        after.read_rows,
+        *made.tensors()[1:5],
+        none_or(made.usage, x),
+        *([x.new_empty(0) for _ in range(LINKS)] if after.links is None else after.links.tensors()),
+        run.tape.arena.view(torch.int32),  # rows of -1 are not a number as floats, and differ from themselves
+    )
+
+
+@sequence.register_fake
+def _(*arguments: Any) -> tuple[Tensor, ...]:
+    x = arguments[0]
+    hidden, cell, read, read_weights, words, read_rows, *rest, links, _ = arguments[7:-5]
+    text, controller, hidden_size, touched, entries = arguments[-5:]
+    sizes = from_text(text)
+    steps, batch = x.shape[:2]
+    size = layout_of(sizes, controller, hidden_size)
+    room = room_for(memory_of(sizes, words, rest, touched, entries), sizes, steps)
+    counts = rest[1]
+    listed = [value.new_empty(batch, room.rows, sizes.k_links) for value in links[:4]]
+    listed += [value.new_empty(batch, sizes.k_links) for value in links[4:]]
+    return (
+        words.new_empty(steps + 1, batch, size.J),
+        x.new_empty(0) if hidden is None else x.new_empty(hidden.shape),
+        x.new_empty(0) if cell is None else x.new_empty(cell.shape),
+        read.new_empty(read.shape),
+        read_weights.new_empty(read_weights.shape),
+        words.new_empty(batch, room.rows, sizes.width),
+        read_rows.new_empty(read_rows.shape),
+        counts.new_empty(batch, room.rows),
+        counts.new_empty(counts.shape),
+        counts.new_empty(batch, room.places),
+        counts.new_empty(batch, room.places),
+        x.new_empty(0) if rest[4] is None else words.new_empty(batch, room.rows),
+        *(listed or [x.new_empty(0) for _ in range(LINKS)]),
+        counts.new_empty(numbers_of(size, steps, batch)),
+    )
+
+
+@torch.library.custom_op(
+    "sparsam::cuda_sequence_backward",
+    mutates_args=(),
+    schema=f"(Tensor x, {PARAMETERS}, Tensor? ends, Tensor joint, Tensor tape, str sizes, str controller, "
+    "int hidden_size, SymInt rows_before, SymInt rows_after, Tensor? d_joint, Tensor? d_hidden, Tensor? d_cell, "
+    "Tensor? d_read, Tensor? d_read_weights, Tensor? d_words, Tensor[] columns, Tensor? d_predecessors, "
+    "Tensor? d_successors, Tensor? d_precedence, bool needs_words) -> Tensor[]",
+)
+def sequence_backward(*arguments: Any) -> list[Tensor]:
+    """The gradients of the floating-point inputs, in their order, and of the weights of links that have gradients."""
+    x, *parameters = arguments[:7]
+    ends, joint, arena, text, controller, hidden_size, rows_before, rows_after = arguments[7:15]
+    d_joint, *given, columns, d_predecessors, d_successors, d_precedence, needs_words = arguments[15:]
+    sizes = from_text(text)
+    size = layout_of(sizes, controller, hidden_size)
+    steps, batch = x.shape[:2]
+    tape = Tape(size, steps, batch, x, arena.view(torch.float32))
+    tape.joint = joint
+    lengths = program.ends_of(ends, steps, batch, x.device)
+    there = (rows_before, rows_after)
+    how = (pays_backward(batch), ends is not None, tuple(columns))
+    run = program.Run(sizes, size, x, weights_of(parameters), tape, lengths, there, *how)
+    d_links = (d_predecessors, d_successors, d_precedence)
+    d_steps: Any = (None if d_joint is None else d_joint[1:], *given, d_links)
+    found = program.backward(run, *d_steps)
+    of_weights: Any = (None,) * 6 if found.weights is None else found.weights
+    small = (*of_weights, found.hidden, found.cell, found.read, found.read_weights)  # some are parts of one tensor
+    values = [x.new_empty(0) if value is None else torch.clone(value).contiguous() for value in small]
+    words = found.words.contiguous() if needs_words else x.new_empty(0)
+    return [found.x, *values, words, *(value.contiguous() for value in found.links)]
+
+
+@sequence_backward.register_fake
+def _(*arguments: Any) -> list[Tensor]:
+    x, *parameters = arguments[:7]
+    _, joint, _, text, controller, units, rows_before, *_ = arguments[7:]
+    columns, needs_words = arguments[-5], arguments[-1]
+    sizes, batch = from_text(text), x.shape[1]
+    found = [x.new_empty(0) if value is None else x.new_empty(value.shape) for value in (x, *parameters)]
+    state = [joint.new_empty(batch, units) if units else x.new_empty(0)]
+    state += [joint.new_empty(batch, units) if controller == "lstm" else x.new_empty(0)]
+    state += [joint.new_empty(batch, sizes.heads, sizes.width), joint.new_empty(batch, sizes.heads, sizes.k)]
+    words = joint.new_empty(batch, rows_before, sizes.width) if needs_words else x.new_empty(0)
+    links = [joint.new_empty(batch, rows_before, sizes.k_links)] * 2 + [joint.new_empty(batch, sizes.k_links)]
+    return [*found, *state, words, *([torch.empty_like(value) for value in links] if columns else [])]
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.settings = inputs[-5:-2]
+    ctx.rows = (inputs[FLOATS - 1].shape[1], output[STEPS - 1].shape[1])
+    ctx.links = len(inputs[-7])
+    ctx.there = [value is not None for value in inputs[:FLOATS]]
+    columns = output[LISTED : LISTED + LINKS : 2] if from_text(inputs[-5]).link_gradients else ()
+    ctx.save_for_backward(*inputs[:7], inputs[-6], output[0], output[-1], *columns)
+    ctx.set_materialize_grads(False)
+
+
+def _differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
+    tensors, (ends, joint, tape), columns = ctx.saved_tensors[:7], ctx.saved_tensors[7:10], ctx.saved_tensors[10:]
+    needs, there = ctx.needs_input_grad, ctx.there
+    given = [None if g is None else g.contiguous() for g in gradients[:STEPS]]
+    given[1] = given[1] if there[7] else None
+    given[2] = given[2] if there[8] else None
+    of_links = gradients[LISTED + 1 : LISTED + LINKS : 2] if columns else (None,) * 3
+    found = torch.ops.sparsam.cuda_sequence_backward(
+        *(*tensors, ends, joint, tape, *ctx.settings, *ctx.rows, *given),
+        *(list(columns), *of_links, needs[FLOATS - 1]),
+    )
+    wanted = [g if need and here else None for g, need, here in zip(found, needs, there)]
+    rest: list[Any] = [None] * (len(needs) - FLOATS)
+    rest[6] = [None] * ctx.links
+    if columns:
+        rest[6][1::2] = found[FLOATS:]
+    return (*wanted, *rest)
+
+
+sequence.register_autograd(_differentiate, setup_context=_keep)
+
+
+def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+    """A run of the GPU engine as a node of the graph that is traced."""
+    sizes: SparseSizes = memory.sizes
+    if record:
+        raise RuntimeError("trace: expected a call outside torch.compile and torch.export, which record no accesses")
+    if memory.text is None:
+        raise RuntimeError(f"index: expected one of sparsam.indexes in a compiled call, got {sizes.index!r}")
+    held: CudaMemory = state.memory
+    parameters = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)
+    carried = (None, None) if cell is None else (state.hidden, state.cell)
+    links = list(state.links.tensors()) if sizes.k_links else []
+    found = torch.ops.sparsam.cuda_sequence(
+        *(x, *parameters, *carried, state.read, state.read_weights, held.words, state.read_rows),
+        *(*held.tensors()[1:5], held.usage, links, None if ends is None else ends.to(x.device)),
+        *(memory.text, *(("none", 0) if cell is None else (cell.name, cell.hidden)), held.touched, held.entries),
+    )
+    joint, hidden, inner, read, weights, words, rows, last_access, counters, queue_rows, queue_stamps, usage = found[
+        :LISTED
+    ]
+    room = room_for(held, sizes, x.shape[0])
+    ring = (words, last_access, counters, queue_rows, queue_stamps, held.rows, room.touched, room.entries, held.start)
+    fields: dict[str, Any] = {
+        "read": read,
+        "read_rows": rows,
+        "read_weights": weights,
+        "memory": CudaMemory(*ring, None if held.usage is None else usage),
+    }
+    if cell is not None:
+        fields["hidden"] = hidden
+        if state.cell is not None:
+            fields["cell"] = inner
+    if sizes.k_links:
+        fields["links"] = linked(found[LISTED : LISTED + LINKS], sizes.rows)
+    return Ran(joint[1:].to(x.dtype), fields, [])

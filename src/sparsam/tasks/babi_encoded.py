@@ -1,0 +1,134 @@
+"""Stories of bAbI as arrays of word numbers, and minibatches of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from sparsam.data.babi import Story
+from sparsam.data.babi_official import VOCABULARY
+from sparsam.data.locate import DataError
+from sparsam.tasks.task import Batch
+
+__all__ = ["Encoded", "encode", "word_numbers"]
+
+_NUMBER = {word: number for number, word in enumerate(VOCABULARY)}
+
+
+def word_numbers(words: list[str]) -> list[int]:
+    """Numbers of words in the vocabulary.
+
+    Raises:
+        DataError: naming a word that is not in it.
+    """
+    try:
+        return [_NUMBER[word] for word in words]
+    except KeyError as error:
+        word = error.args[0]
+        raise DataError(f"the word {word!r} is not in the bAbI vocabulary of {len(VOCABULARY)} words") from None
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Stories as flat arrays: story s has the steps `starts[s]` to `starts[s + 1]`.
+
+    `words` (int16) what goes in; `targets` (int16) the answer word or -1; `questions` (int16) the
+    question's number in its story or -1; `lines` (int16) the line of the story; `needed` (bool) whether it is a
+    question or supports an answer; `tasks` (int16, one per story) 1 to 20.
+    """
+
+    words: np.ndarray
+    targets: np.ndarray
+    questions: np.ndarray
+    lines: np.ndarray
+    needed: np.ndarray
+    starts: np.ndarray
+    tasks: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.starts)
+
+    @property
+    def num_questions(self) -> int:
+        """Questions of all stories; a story's are numbered from 0."""
+        return int((np.maximum.reduceat(self.questions, self.starts[:-1]) + 1).sum())
+
+    def one(self, story: int) -> Encoded:
+        """One of the stories, as a view."""
+        steps = slice(self.starts[story], self.starts[story + 1])
+        per_step = (self.words, self.targets, self.questions, self.lines, self.needed)
+        words, targets, questions, lines, needed = (values[steps] for values in per_step)
+        return Encoded(
+            words, targets, questions, lines, needed, np.array([0, len(words)]), self.tasks[story : story + 1]
+        )
+
+    def subset(self, stories: np.ndarray) -> Encoded:
+        """Some of the stories, in the order given."""
+        lengths = self.lengths[stories]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        steps = np.repeat(self.starts[stories] - starts[:-1], lengths) + np.arange(starts[-1])
+        per_step = (self.words, self.targets, self.questions, self.lines, self.needed)
+        words, targets, questions, lines, needed = (values[steps] for values in per_step)
+        return Encoded(words, targets, questions, lines, needed, starts, self.tasks[stories])
+
+    def batch(
+        self,
+        stories: np.ndarray,
+        scale: float = 1.0,
+        exchange: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+        left_out: np.ndarray | None = None,
+    ) -> Batch:
+        """These stories side by side, padded to the longest; padding is all zero and masked, a word's one is `scale`.
+
+        Args:
+            exchange: replaces (T, B) words, -1 for none, of stories of the given tasks, inputs and targets alike.
+            left_out: (lines, B), true for lines of a story that are not told unless they are needed.
+        """
+        lengths = self.lengths[stories]
+        steps, size = int(lengths.max()), len(stories)
+        time = np.arange(steps)[:, None]
+        inside = time < lengths  # (T, B)
+        source = np.where(inside, self.starts[stories] + time, 0)
+        if left_out is not None:
+            told = inside & (self.needed[source] | ~left_out[self.lines[source], np.arange(size)])
+            order = np.argsort(~told, axis=0, kind="stable")  # what is told moves up
+            lengths = told.sum(0)
+            steps = int(lengths.max())
+            source, inside = np.take_along_axis(source, order, 0)[:steps], time[:steps] < lengths
+        tasks = self.tasks[stories].astype(np.int64)
+        told = np.where(inside, self.words[source], 0).astype(np.int64)
+        asked = np.where(inside, self.targets[source], -1).astype(np.int64)
+        if exchange is not None:
+            told, asked = exchange(told, tasks), exchange(asked, tasks)
+        words, targets = torch.from_numpy(told), torch.from_numpy(asked)
+        filled = torch.from_numpy(inside)
+        inputs = torch.zeros(steps, size, len(VOCABULARY))
+        inputs.scatter_(2, words.unsqueeze(-1), filled.unsqueeze(-1).float() * scale)
+        questions = torch.from_numpy(np.where(inside, self.questions[source], -1).astype(np.int64))
+        info = {"tasks": torch.from_numpy(tasks), "questions": questions}
+        return Batch(inputs, targets, targets >= 0, torch.from_numpy(lengths.astype(np.int64)), info=info)
+
+
+def encode(stories: list[tuple[int, Story]]) -> Encoded:
+    """Number the words of (task, story) pairs."""
+    starts = np.concatenate([[0], np.cumsum([len(story.words) for _, story in stories])]).astype(np.int64)
+    words = np.empty(starts[-1], np.int16)
+    targets, questions = np.full_like(words, -1), np.full_like(words, -1)
+    lines, needed = np.empty_like(words), np.empty(len(words), bool)
+    for start, (_, story) in zip(starts, stories, strict=False):
+        words[start : start + len(story.words)] = word_numbers(story.words)
+        lines[start : start + len(story.words)] = story.sentences
+        needed[start : start + len(story.words)] = [line in story.needed for line in story.sentences]
+        if story.steps:
+            steps = start + np.asarray(story.steps)
+            targets[steps] = word_numbers(story.answers)
+            questions[steps] = story.questions
+    tasks = np.asarray([task for task, _ in stories], np.int16)
+    return Encoded(words, targets, questions, lines, needed, starts, tasks)
