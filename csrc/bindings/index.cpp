@@ -61,6 +61,12 @@ class ArrayIndex final : WordSource {
     nb::gil_scoped_release unlocked;
     index_->freeze(threads);
   }
+  void start(nb::handle steps_, nb::handle threads_) {
+    const int64_t steps = require_within("steps", taken<int64_t>(steps_, "steps"), 0, INT64_MAX);
+    const int threads = require_threads(threads_);
+    nb::gil_scoped_release unlocked;
+    index_->start(steps, threads);
+  }
   std::vector<int32_t> query(nb::handle query_) {
     const In<float> query(query_, "query", {width_});
     index_->settle(1);
@@ -166,6 +172,7 @@ void bind_indexes(nb::module_& m) {
       .def("clear", [](ArrayIndex& self) { self.index().clear(); })
       .def("build", &ArrayIndex::build, "rows"_a.none(), "threads"_a.none() = 1)
       .def("freeze", &ArrayIndex::freeze, "threads"_a.none() = 1)
+      .def("start", &ArrayIndex::start, "steps"_a.none(), "threads"_a.none() = 1)
       .def("query", &ArrayIndex::query, "query"_a.none())
       .def("nearest", &ArrayIndex::nearest, "queries"_a.none(), "at_once"_a.none() = 1)
       .def("churn", &ArrayIndex::churn, "rows"_a.none())
