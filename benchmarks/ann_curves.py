@@ -56,7 +56,9 @@ def on_written(data: Written, index: indexes.Index, frozen: bool = False, long: 
     """An index by itself over words that a trained model wrote, asked what that model asks."""
     from sparsam import _native
 
-    made = _native.ArrayIndex(data.words, core_settings(index))
+    settings = core_settings(index)
+    assert settings is not None  # exact search has no structure to build
+    made = _native.ArrayIndex(data.words, settings)
     rows = np.arange(len(data.words), dtype=np.int32)
     build = _seconds(lambda: made.build(rows, 1))
     if frozen:

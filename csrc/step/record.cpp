@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "memory/claim.h"
+#include "support/parallel.h"
 
 namespace sparsam {
 
@@ -337,6 +338,10 @@ std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& 
     call.source->leave(call.pass, std::move(d_memory));
   else if (call.needs_memory)
     for (const auto& one : d_memory) result->memory.push_back(one->extracted());
+  // Buffers go back blank, which is much to clear for a large batch and one thread.
+  parallel_parts(s.batch, s.batch < 32 ? 1 : call.threads, [&](int32_t begin, int32_t end) {
+    for (int32_t b = begin; b < end && size_t(b) < d_memory.size(); ++b) d_memory[b].reset();
+  });
   result->links = std::move(f.d_links);
   return result;
 }

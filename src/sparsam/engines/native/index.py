@@ -15,7 +15,7 @@ from sparsam.engines.native.core import native as _native
 _known: Any = WeakTensorKeyDictionary()
 
 
-def core_settings(index: indexes.Index) -> Any:
+def core_settings(index: indexes.Index) -> _native.IndexSettings | None:
     """The core's settings of an index; None for exact search."""
     if indexes.is_exact(index):
         return None
