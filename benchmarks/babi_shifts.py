@@ -58,6 +58,7 @@ def main() -> None:
     print(f"two figures of one row differ by chance when they are closer than about {1.4 * widest:.1f}")
     if settings.out:
         result = {"stories": settings.stories, "seed": 0, "rows": rows}
+        settings.out.mkdir(parents=True, exist_ok=True)
         (settings.out / "babi_shifts.json").write_text(json.dumps(result, indent=2) + "\n")
 
 

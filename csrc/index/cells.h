@@ -35,15 +35,25 @@ class Cells {
     int32_t begin, end;
   };
 
+  static constexpr int32_t kWords = 256;      // in a cell, on average
+
   // Of n words of `width` numbers, one after the other. `order` is what they are to be put in: order[i] is the word that
-  // comes i-th.
-  Cells(const float* words, int32_t n, int32_t width, int threads, std::vector<int32_t>& order) : width_(width) {
-    while (count_ * kWords < n) count_ *= 2;
+  // comes i-th. Its cell and distance go to `cell_in_order` and `distance_in_order`, where these are asked for.
+  Cells(const float* words, int32_t n, int32_t width, int threads, std::vector<int32_t>& order,
+        int32_t words_each = kWords, std::vector<int32_t>* cell_in_order = nullptr,
+        std::vector<float>* distance_in_order = nullptr)
+      : width_(width) {
+    while (count_ * words_each < n) count_ *= 2;
     train(words, n, threads);
     std::vector<int32_t> cell(at(n));
     std::vector<float> distance(at(n));
     assign(words, n, threads, cell.data(), distance.data());
     arrange(cell, distance, order);
+    if (cell_in_order == nullptr) return;
+    for (const int32_t i : order) {
+      cell_in_order->push_back(cell[at(i)]);
+      distance_in_order->push_back(distance[at(i)]);
+    }
   }
 
   size_t bytes() const {
@@ -84,36 +94,97 @@ class Cells {
   }
   Part whole(int32_t c) const { return {begins_[at(c)], begins_[at(c) + 1]}; }
 
-  // Of all cells but the `near` ones, the words that may score `wanted` or more; `found` has room for count() parts.
-  int32_t far(const float* products, const int32_t* near, float wanted, float reach, int32_t* cells, Part* found) const {
+  // Of all cells but the `near` ones, the words that may score `wanted` or more; when these are more than `most`, those
+  // that may score best, about as many. `found` has room for count() parts, `cells` for count() numbers.
+  int32_t far(const float* products, const int32_t* near, float wanted, float reach, int32_t most, int32_t* cells,
+              Part* found) const {
     int32_t some = 0;
+    float best = wanted;
     for (int32_t c = 0; c < count_; ++c) {
       cells[some] = c;
-      some += products[c] + reach * farthest_[at(c)] >= wanted;
+      const float bound = products[c] + reach * farthest_[at(c)];
+      some += bound >= wanted;
+      best = std::max(best, bound);
+    }
+    for (int32_t i = 0; i < kNear; ++i)  // they have been read
+      some = static_cast<int32_t>(std::remove(cells, cells + some, near[i]) - cells);
+    // The level at which there are about as many as may be read, by halving, as some of the cells tell; below `wanted`
+    // nothing is of use.
+    const int32_t every = some / kAsked + 1;
+    float low = wanted, high = best;
+    if (words_above(products, low, reach, cells, some, every) > most) {
+      for (int32_t round = 0; round < kHalvings; ++round) {
+        const float middle = 0.5f * (low + high);
+        (words_above(products, middle, reach, cells, some, every) > most ? low : high) = middle;
+      }
+      low = high;
     }
     int32_t parts = 0;
     for (int32_t i = 0; i < some; ++i) {
-      const int32_t c = cells[i];
-      if (std::find(near, near + kNear, c) != near + kNear) continue;
-      const float most = reach * farthest_[at(c)];
-      const float needed = most > 0.0f ? (wanted - products[c]) / most : 0.0f;  // of the farthest word's distance
-      const float level = std::min(std::max(needed * kLevels, 0.0f), static_cast<float>(kLevels - 1));
-      const int32_t words = beyond_[at(c) * kLevels + static_cast<size_t>(level)];
+      const int32_t c = cells[i], words = words_above(products, low, reach, c);
       found[parts] = words == kMany ? whole(c) : Part{begins_[at(c)], begins_[at(c)] + words};
       parts += words > 0;
     }
     return parts;
   }
 
+  // The nearest cell of each word, and how far its centroid is.
+  void assign(const float* words, int32_t n, int threads, int32_t* cell, float* distance) const {
+    parallel_parts((n + kAtOnce - 1) / kAtOnce, threads, [&](int32_t begin, int32_t end) {
+      for (int32_t part = begin; part < end; ++part) assign_some(words, part * kAtOnce, n, cell, distance);
+    });
+  }
+
+  // Which words each cell has, and the order that puts them together, those of a cell farthest first.
+  void arrange(const std::vector<int32_t>& cell, const std::vector<float>& distance, std::vector<int32_t>& order) {
+    order.resize(cell.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+      if (cell[at(a)] != cell[at(b)]) return cell[at(a)] < cell[at(b)];
+      return distance[at(a)] != distance[at(b)] ? distance[at(a)] > distance[at(b)] : a < b;
+    });
+    begins_.assign(at(count_) + 1, 0);
+    for (const int32_t c : cell) ++begins_[at(c) + 1];
+    std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
+    farthest_.assign(at(count_), 0.0f);
+    beyond_.assign(at(count_) * kLevels, 0);
+    for (int32_t c = 0; c < count_; ++c) {
+      const auto [begin, end] = whole(c);
+      if (begin == end) continue;
+      // A cell's words may all lie on its centroid.
+      farthest_[at(c)] = std::max(distance[at(order[at(begin)])], 1e-12f);
+      for (int32_t i = begin; i < end; ++i)
+        for (int32_t level = 0; level < kLevels; ++level)
+          if (distance[at(order[at(i)])] * kLevels >= farthest_[at(c)] * static_cast<float>(level))
+            beyond_[at(c) * kLevels + at(level)] = static_cast<uint16_t>(std::min(i + 1 - begin, kMany));
+    }
+  }
+
  private:
-  static constexpr int32_t kWords = 256;  // in a cell, on average
   static constexpr int32_t kSample = 16;  // words of the sample for each cell
   static constexpr int32_t kRounds = 3;
   static constexpr int32_t kLanes = 16, kAtOnce = 8;
   static constexpr int32_t kLevels = 16;      // of distance
+  static constexpr int32_t kHalvings = 6;     // of a range of scores
+  static constexpr int32_t kAsked = 192;      // cells that tell where to halve
   static constexpr int32_t kMany = 65'535;  // words that a level counts no further than
 
   static size_t at(int32_t i) { return static_cast<size_t>(i); }
+
+  // Words of a cell, or about as many of several, that may score `wanted` or more.
+  int32_t words_above(const float* products, float wanted, float reach, int32_t c) const {
+    const float most = reach * farthest_[at(c)];
+    const float needed = most > 0.0f ? (wanted - products[c]) / most : 0.0f;  // of the farthest word's distance
+    if (needed > 1.0f) return 0;
+    const float level = std::min(std::max(needed * kLevels, 0.0f), static_cast<float>(kLevels - 1));
+    return beyond_[at(c) * kLevels + static_cast<size_t>(level)];
+  }
+  int64_t words_above(const float* products, float wanted, float reach, const int32_t* cells, int32_t count,
+                      int32_t every) const {
+    int64_t words = 0;
+    for (int32_t i = 0; i < count; i += every) words += words_above(products, wanted, reach, cells[i]);
+    return words * every;
+  }
 
   void train(const float* words, int32_t n, int threads) {
     const int32_t size = std::min(n, kSample * count_);
@@ -155,12 +226,6 @@ class Cells {
       }
   }
 
-  // The nearest cell of each word, and how far its centroid is.
-  void assign(const float* words, int32_t n, int threads, int32_t* cell, float* distance) const {
-    parallel_parts((n + kAtOnce - 1) / kAtOnce, threads, [&](int32_t begin, int32_t end) {
-      for (int32_t part = begin; part < end; ++part) assign_some(words, part * kAtOnce, n, cell, distance);
-    });
-  }
   void assign_some(const float* words, int32_t first, int32_t n, int32_t* cell, float* distance) const {
     const float* word[kAtOnce];
     for (int32_t i = 0; i < kAtOnce; ++i) word[i] = words + at(std::min(first + i, n - 1)) * at(width_);
@@ -194,30 +259,6 @@ class Cells {
       for (int32_t j = 0; j < width_; ++j) square += word[i][j] * word[i][j];
       cell[first + i] = found;
       distance[first + i] = std::sqrt(std::max(0.0f, square - 2.0f * most));
-    }
-  }
-
-  void arrange(const std::vector<int32_t>& cell, const std::vector<float>& distance, std::vector<int32_t>& order) {
-    order.resize(cell.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-      if (cell[at(a)] != cell[at(b)]) return cell[at(a)] < cell[at(b)];
-      return distance[at(a)] != distance[at(b)] ? distance[at(a)] > distance[at(b)] : a < b;
-    });
-    begins_.assign(at(count_) + 1, 0);
-    for (const int32_t c : cell) ++begins_[at(c) + 1];
-    std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
-    farthest_.assign(at(count_), 0.0f);
-    beyond_.assign(at(count_) * kLevels, 0);
-    for (int32_t c = 0; c < count_; ++c) {
-      const auto [begin, end] = whole(c);
-      if (begin == end) continue;
-      // A cell's words may all lie on its centroid.
-      farthest_[at(c)] = std::max(distance[at(order[at(begin)])], 1e-12f);
-      for (int32_t i = begin; i < end; ++i)
-        for (int32_t level = 0; level < kLevels; ++level)
-          if (distance[at(order[at(i)])] * kLevels >= farthest_[at(c)] * static_cast<float>(level))
-            beyond_[at(c) * kLevels + at(level)] = static_cast<uint16_t>(std::min(i + 1 - begin, kMany));
     }
   }
 

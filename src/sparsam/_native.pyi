@@ -14,11 +14,13 @@ from typing import Any, Generic, Protocol, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 Single: TypeAlias = np.float32
 Double: TypeAlias = np.float64
 Rows: TypeAlias = NDArray[np.int64]
 ShortRows: TypeAlias = NDArray[np.int32]
+Result: TypeAlias = NDArray[Any] | Tensor | None  # as numbers are given back, by `use_tensors`
 Floats: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
 F = TypeVar("F", np.float32, np.float64)
 G = TypeVar("G", np.float32, np.float64, contravariant=True)
@@ -34,7 +36,14 @@ class Similarity(Enum):
     dot = 2
 
 class IndexSettings:
-    def __init__(self, kind: str, numbers: dict[str, int], exact_until: int = 0) -> None: ...
+    def __init__(
+        self,
+        kind: str,
+        numbers: dict[str, int],
+        exact_until: int = 0,
+        exact_until_coded: int = 0,
+        exact_until_short: int = 0,
+    ) -> None: ...
 
 class Sizes:
     """The frozen description of a memory; `index` None searches exactly."""
@@ -169,7 +178,7 @@ class _Record(Generic[F]):
     def versions_before(self) -> _Versions[F]: ...
     @property
     def versions_after(self) -> _Versions[F]: ...
-    def outputs(self) -> tuple[Any, ...]:
+    def outputs(self) -> tuple[Result, ...]:
         """Joint, hidden, cell, read, weights and rows."""
     @property
     def bytes(self) -> int: ...
@@ -202,7 +211,7 @@ class _Gradients(Generic[F]):
     def read(self) -> NDArray[F]: ...
     @property
     def weights(self) -> NDArray[F]: ...
-    def outputs(self) -> tuple[Any, ...]:
+    def outputs(self) -> tuple[Result, ...]:
         """In the order of the arguments of `forward`, from x to weights0."""
     @property
     def memory_at(self) -> Rows | None: ...
@@ -301,7 +310,7 @@ class _Step(Protocol[F]):
         versions: Sequence[_Version[F]] | _Versions[F],
         record: bool,
         threads: int,
-    ) -> tuple[_Record[F], Any, Any, Any, _Versions[F]]:
+    ) -> tuple[_Record[F], Result, Result, Result, _Versions[F]]:
         """One step without a controller, x (B, F): the record, read, rows, weights, and the versions after it."""
 
 step32: _Step[Single]
@@ -322,7 +331,7 @@ class _StepBackward(Protocol[F]):
         source: _Pending[F] | None,
         pass_number: int,
         threads: int,
-    ) -> tuple[Any, Any, Rows | None, NDArray[F] | None, Rows | None, NDArray[F] | None]:
+    ) -> tuple[Result, Result, Rows | None, NDArray[F] | None, Rows | None, NDArray[F] | None]:
         """Of x and of weights0; of the memory and of the links, where and what."""
 
 step_backward32: _StepBackward[Single]
@@ -339,6 +348,19 @@ class _LinearBack(Protocol[F]):
 class _Tall(Protocol[F]):
     def __call__(self, a: NDArray[F], b: NDArray[F], threads: int) -> NDArray[F]:
         """a^T b for a (rows, m) and b (rows, n): the gradient of a linear layer's weight."""
+
+class _Convolve(Protocol):
+    def __call__(self, window: Any, x: Any, weight: Any, bias: Any, threads: int) -> Any:
+        """out_t = bias + sum_j weight[:, j] * in_{t+j}, `in` being window (B, taps - 1, D), then x (T, B, D)."""
+
+class _ConvolveBackward(Protocol):
+    def __call__(self, window: Any, x: Any, weight: Any, d_out: Any, threads: int) -> tuple[Any, Any, Any, Any]:
+        """The gradients of window, x, weight (D, taps) and bias (D)."""
+
+convolve32: _Convolve
+convolve64: _Convolve
+convolve_backward32: _ConvolveBackward
+convolve_backward64: _ConvolveBackward
 
 linear32: _Linear[Single]
 linear64: _Linear[Double]
@@ -397,6 +419,7 @@ class ArrayIndex:
     def clear(self) -> None: ...
     def build(self, rows: ShortRows, threads: int = 1) -> None: ...
     def freeze(self, threads: int = 1) -> None: ...
+    def start(self, steps: int, threads: int = 1) -> None: ...
     def query(self, query: NDArray[Single]) -> list[int]: ...
     def nearest(self, queries: NDArray[Single], at_once: int = 1) -> list[int]: ...
     def churn(self, rows: ShortRows) -> None: ...
@@ -408,7 +431,7 @@ class ArrayIndex:
     @property
     def bytes(self) -> int: ...
 
-def use_tensors(type: Any, capsule: Any) -> bool:
+def use_tensors(type: type[Tensor], capsule: object) -> bool:
     """Take tensors of this type, by the capsule of DLPack's C exchange API; False where it is none that is known."""
 
 def use_openmp_runtime(path: str) -> bool: ...

@@ -96,7 +96,7 @@ def test_babi_by_task() -> None:
     babi = load("babi")
     head = next(t[0] for t in tables(REAL.read_text()) if t[0][:2] == ["task", "sdnc"])
     best = min(("sdnc-0", "sdnc-1", "sdnc-2"), key=lambda run: babi[run]["validation"]["mean"])
-    runs = {"sdnc": best, "sam": "sam-0", "lstm": "lstm-0"}
+    runs = {"sdnc": best, "sam, asked more": "sam-0, on", "sam": "sam-0", "lstm": "lstm-0"}
     runs |= {f"{model}, unfinished": f"{model}-0" for model in ("dam", "ntm", "dnc")}
     for cells in table(REAL, "task", "sdnc"):
         for column, name in enumerate(head):
@@ -119,18 +119,31 @@ def test_babi_targets_and_readme() -> None:
     best = min((babi[f"sdnc-{seed}"] for seed in range(3)), key=lambda run: run["validation"]["mean"])
     assert_cell(row(REAL, "bAbI mean test error, SDNC, best")[3], [percent(best), best["test"]["failed"]], "best SDNC")
     assert_cell(row(REAL, "bAbI mean test error, SDNC, 3 seeds")[3], [mean, deviation, *sdnc], "SDNC of 3 seeds")
-    sam = babi["sam-0"]
+    sam, before = babi["sam-0, on"], babi["sam-0"]
     assert_cell(row(REAL, "bAbI mean test error, SAM")[3], [percent(sam), sam["test"]["failed"]], "SAM")
+    cells = row(REAL, "the same before task 16 was asked for more")
+    assert_cell(cells[3], [percent(before), before["test"]["failed"]], "SAM before it was asked more")
     assert_cell(row(REAL, "bAbI, LSTM")[3], [percent(babi["lstm-0"])], "LSTM")
     unfinished = numbers(row(REAL, "bAbI, DAM, NTM, DNC")[3])[:3]
     for printed, model in zip(unfinished, ("dam", "ntm", "dnc"), strict=True):
         assert agrees(printed, percent(babi[f"{model}-0"])), model
-    assert_cell(row(README, "bAbI, one SAM")[2], [percent(sam)], "README, SAM on bAbI")
+    assert_cell(row(README, "bAbI, one SAM")[2], [percent(sam), sam["test"]["failed"]], "README, SAM on bAbI")
     assert_cell(row(README, "bAbI, SDNC")[2], [mean, deviation], "README, SDNC on bAbI")
     claim = numbers(row(RESULTS, "bAbI: SDNC")[1])
     for printed, value in zip(claim[:3], (percent(best), mean, deviation), strict=True):
         assert agrees(printed, value), "results.md, bAbI"
     assert agrees(claim[4], percent(sam)), "results.md, SAM on bAbI"
+
+
+def test_babi_task_16() -> None:
+    curves = load("babi_task16")
+    head = next(t[0] for t in tables(REAL.read_text()) if t[0][:2] == ["minibatches", "2,000"])
+    steps = [int(numbers(cell)[0]) for cell in head[1:]]
+    for cells in table(REAL, "minibatches", "2,000"):
+        name = "without" if "not asked" in cells[0] else "with further questions"
+        errors = {entry[0]: entry[2 if cells[0].startswith("task 16") else 1] for entry in curves[name]}
+        for cell, step in zip(cells[1:], steps, strict=True):
+            assert_cell(cell, [100 * errors[step]], f"bAbI, {cells[0]}, minibatch {step}")
 
 
 # Omniglot
@@ -294,11 +307,19 @@ def test_extrapolation() -> None:
         ):
             if size in measured:
                 assert_cell(cell, [measured[size], seconds[size]], f"extrapolation, {pairs} pairs")
-    assert_cell(row(README, "recall trained to 10,000 pairs")[2], [exact["200000"], 8], "README, extrapolation")
-    claim = numbers(row(RESULTS, "Supplementary figure: trained to 10,000")[1])
-    shown = dict(zip((claim[1], claim[3], claim[5], claim[7]), (claim[0], claim[2], claim[4], claim[6]), strict=True))
-    for size, printed in shown.items():
-        assert agrees(printed, exact[str(int(size))]), f"results.md, extrapolation to {size}"
+    many = bits["exact, 256 cues"]
+    errors, taken = bits["exact, 256 cues, standard error"], bits["exact, 256 cues, seconds (one thread)"]
+    rows = table(RESULTS, "Pairs", "Exact search, 256 cues")
+    assert [cells[0].replace(",", "") for cells in rows] == list(many)
+    for pairs, *cells in rows:
+        for cell, measured in zip(cells, (many, errors, taken), strict=True):
+            assert_cell(cell, [measured[pairs.replace(",", "")]], f"extrapolation, 256 cues, {pairs} pairs")
+    assert_cell(row(README, "recall trained to 10,000 pairs")[2], [many["200000"], 8], "README, extrapolation")
+    claim = row(RESULTS, "Supplementary figure: trained to 10,000")[1].split(":", 1)[1].partition(";")[0]
+    shown = [numbers(part.replace("± 0.1 ", "")) for part in claim.split(", ")]
+    assert len(shown) == 4
+    for printed, size in shown:
+        assert agrees(printed, many[str(int(size))]), f"results.md, extrapolation to {size}"
 
 
 def test_readme_rows_say_protocol_seeds_and_condition() -> None:

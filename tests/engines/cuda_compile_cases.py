@@ -170,6 +170,21 @@ def test_lengths_resets_and_an_initial_memory(device):
         torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.parametrize("name", ["sam", "sdnc"])
+def test_an_exported_sequence_from_a_fresh_state(name, device, tmp_path):
+    """The state comes out as tensors, and an eager call goes on from it."""
+    model = MODELS[name]().to(device).eval()
+    x, state = torch.randn(2, BATCH, INPUTS, device=device), model.initial_state(BATCH)
+    with torch.no_grad():
+        program = torch.export.export(model, (x, state))
+        torch.export.save(program, tmp_path / "model.pt2")
+        served = torch.export.load(tmp_path / "model.pt2").module()
+        y, after = served(2 * x, model.initial_state(BATCH))
+        expected, last = model(2 * x, state)
+        assert torch.equal(y, expected)
+        assert torch.equal(model(x, after)[0], model(x, last)[0])
+
+
 def test_a_trace_is_taken_outside(device):
     model = MODELS["sam"]().to(device)
     with pytest.raises(Exception, match="trace: expected a call outside"):

@@ -32,7 +32,7 @@ def searched(sizes: SparseSizes, words, query, parts: int, coded: bool):
     held = memory.words.contiguous()
     memory = memory._with((held, *(value.contiguous() for value in memory.tensors()[1:])))
     codes = launch.encoded(size, held) if coded else None
-    launch.search_launch(sizes, size, tape, memory, ends, partial, codes, 4)(0)
+    launch.search_launch(sizes, size, tape, memory, ends, partial, codes)(0)
     keys = partial.cpu().transpose(1, 2).flatten(2).sort(2, descending=True).values[:, : size.R, : size.K]
     rows = (keys & LAST.value) ^ LAST.value
     words, query = words.double(), query.double()

@@ -41,7 +41,7 @@ def test_are_small() -> None:
 
 @pytest.mark.parametrize(
     ("name", "batch_size", "stated", "tolerance"),
-    [("babi-sdnc", 64, 0.034, 0.01), ("babi-sam", 64, 0.025, 0.01)],
+    [("babi-sdnc", 64, 0.034, 0.01), ("babi-sam", 64, 0.0022, 0.002)],
 )
 def test_reach_their_number_on_real_data(name: str, batch_size: int, stated: float, tolerance: float) -> None:
     """On validation stories; the test parts are in docs/results_real_data.md."""

@@ -8,6 +8,7 @@ RMSProp (Tieleman and Hinton 2012) divides by a running root mean square of the 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -48,7 +49,7 @@ class RMSProp(torch.optim.Optimizer):
         group = self.param_groups[0]
         if native is None or self.found_inf is not None or not group["momentum"] or not self._find_arrays():
             return None
-        step = native.rmsprop32 if self._vectors[0].dtype == torch.float32 else native.rmsprop64
+        step: Callable[..., float] = native.rmsprop32 if self._vectors[0].dtype == torch.float32 else native.rmsprop64
         return step(
             *self._arrays, clip, group["alpha"], group["momentum"], group["eps"], group["lr"], torch.get_num_threads()
         )

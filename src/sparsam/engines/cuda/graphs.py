@@ -45,6 +45,13 @@ def plain_sequence(step: Step, x: Tensor, state: tuple[Tensor, ...], ends: Tenso
     return torch.stack(outputs), *state
 
 
+def generator_as_it_is() -> torch.Generator | None:
+    """A copy of the device's generator of random numbers: one that a capture failed with draws no more."""
+    if not torch.cuda.is_available():
+        return None
+    return torch.cuda.default_generators[torch.cuda.current_device()].clone_state()
+
+
 class Sequences:
     """The captured sequences of one step function over one set of parameters."""
 
@@ -89,6 +96,7 @@ class Sequences:
         while len(self.captures) > MOST_SHAPES:
             del self.captures[next(iter(self.captures))]
         for compiled in (True, False) if self.compiled else (False,):
+            generator = generator_as_it_is()
             try:
                 found.append(Capture(self._step(compiled), inputs, padded, self.leaves, differentiated))
                 return found[-1]
@@ -96,6 +104,8 @@ class Sequences:
                 reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
                 self.compiled = False
                 torch.cuda.synchronize()
+                if generator is not None:
+                    torch.cuda.default_generators[torch.cuda.current_device()].graphsafe_set_state(generator)
         self.reason = reason
         warnings.warn(f"no CUDA graph for this model, its steps run one by one ({reason})", stacklevel=4)
         return None

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,11 +22,22 @@ from sparsam.engines.cuda.weights import Packed, PackedBackward
 PRODUCT = 1024  # numbers of a matrix multiplied together, per warp
 SEARCH, WARPS = 128, 8  # rows of the memory looked at together; warps of a program
 SEARCH_LINKED = 64  # the same with links
-SPLIT, SPLIT_CODED = 128, 256  # rows that a split search looks at together; of codes
+BLOCK_CODED = 128  # words that are coded together
 FEW_PARTS = 16  # with fewer, each looks at more groups of codes: in all enough to find nearly all
 ELEMENTS = 16  # whose controllers are multiplied together
-GROUP, STAGES = 16, 4  # rows of which it keeps the best score; blocks on their way
-SEARCH_REGISTERS = 64  # to a thread of a split search: four programs on a multiprocessor in place of two
+GROUP = 16  # rows of which a split search keeps the best score
+
+
+class SearchPlan(NamedTuple):
+    """How a program of a split search goes about it."""
+
+    block: int  # rows that it looks at together
+    stages: int  # blocks on their way
+    warps: int
+    registers: int | None  # to a thread; with 64, four programs are on a multiprocessor in place of two
+
+
+EXACT, CODED = SearchPlan(128, 4, 8, 64), SearchPlan(256, 4, 8, 64)
 
 _compiled: dict[Any, Any] = {}
 
@@ -212,14 +223,14 @@ def search_launch(
     ends: Tensor,
     partial: Tensor,
     codes: Tensor | None,
-    warps: int,
 ) -> Callable[[int], None]:
     """What searches at a step, split over programs as `partial` (B, SPLITS, RP, KP) has room for."""
     from sparsam.engines.cuda.kernels.search import search as kernel
 
     batch, parts = partial.shape[:2]
     rows, none = memory.words.shape[1], no_tensor(tape.joint)
-    block = SPLIT if codes is None else SPLIT_CODED
+    plan = EXACT if codes is None else CODED
+    block = plan.block
     looked = size.K if codes is None else size.K * min(4, max(1, FEW_PARTS // parts))
     groups = math.ceil(math.ceil(rows / parts) / block) * (block // GROUP)
     maxima = torch.empty(batch, parts, size.RP, groups, dtype=torch.float32, device=none.device)
@@ -229,7 +240,7 @@ def search_launch(
         size,
         BLOCK=block,
         GROUP=GROUP,
-        STAGES=0 if interpreted() else STAGES,
+        STAGES=0 if interpreted() else plan.stages,
         SIMILARITY=sizes.similarity,
         SPLITS=parts,
         CODED=codes is not None,
@@ -237,7 +248,7 @@ def search_launch(
         CP=power_of_two(looked, size.KP),
     )
     arguments = (*given, batch, rows, groups)
-    return bound(kernel, (batch, parts), arguments, constants, warps, registers=SEARCH_REGISTERS)
+    return bound(kernel, (batch, parts), arguments, constants, plan.warps, registers=plan.registers)
 
 
 def encoded(size: Layout, words: Tensor) -> Tensor:
@@ -246,8 +257,8 @@ def encoded(size: Layout, words: Tensor) -> Tensor:
 
     batch, rows, _ = words.shape
     codes = torch.empty(batch, rows, size.WP, dtype=torch.int8, device=words.device)
-    grid = (math.ceil(batch * rows / SPLIT),)
-    bound(kernel, grid, (words, codes), _constants("encode", size, BLOCK=SPLIT), 4)(batch * rows)
+    grid = (math.ceil(batch * rows / BLOCK_CODED),)
+    bound(kernel, grid, (words, codes), _constants("encode", size, BLOCK=BLOCK_CODED), 4)(batch * rows)
     return codes
 
 

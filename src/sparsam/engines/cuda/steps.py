@@ -32,11 +32,11 @@ MANY_ELEMENTS = 264  # two per multiprocessor of an H200
 LONG_SEARCH = 4096  # rows there
 PROGRAMS = 528  # of a split search
 LEAST_PART, MOST_PARTS = 512, 128  # rows of a part of a search; parts
-SEARCH_WARPS = 8
 WARPS, SEARCH = 2, 64  # of a program of one step of one element; rows that it looks at together
 WARPS_LINKED = 8
 REGISTERS: int | None = None  # to a thread of such a program, where fewer let more programs run side by side
 REGISTERS_LINKED: int | None = None
+CODED_FROM = 6_000  # rows above which index="auto" looks at codes first
 
 
 def pays(size: Layout, batch: int, steps: int, memory: CudaMemory) -> bool:
@@ -60,7 +60,9 @@ def sketched(sizes: Any, rows: int) -> bool:
     index = sizes.index
     if indexes.is_exact(index) or sizes.similarity != "cosine":
         return False
-    return rows > (index.exact_until if isinstance(index, indexes.Auto) else index.checks)
+    if isinstance(index, indexes.Auto):
+        return rows > (index.exact_until or CODED_FROM)
+    return rows > index.checks
 
 
 def forward(
@@ -128,7 +130,7 @@ def _with_split_search(
     final = [torch.empty_like(value) for value in given]
     shared = (sizes, size, tape, matrices, memory, links, ends)
     turn = forward_launch(*shared, ends_of_state=(*given, *final), partial=partial, codes=codes)
-    search = search_launch(sizes, size, tape, memory, ends, partial, codes, SEARCH_WARPS)
+    search = search_launch(sizes, size, tape, memory, ends, partial, codes)
     turn(0, steps)
     for t in range(steps):
         search(t)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from sparsam.engines.native.core import takes_tensors
+
+Run: TypeAlias = Callable[..., Any]  # a function of the core for one of its two types
 
 
 def array(tensor: Tensor | None) -> Any:
@@ -24,7 +27,7 @@ def tensor(array: Any) -> Any:
     return array if array is None or isinstance(array, Tensor) else torch.from_numpy(array)
 
 
-def called(run: Any, *arguments: Any) -> Any:
+def called(run: Run, *arguments: Any) -> Any:
     """Call the core; what it says of the rows read last is said of the state."""
     try:
         return run(*arguments)

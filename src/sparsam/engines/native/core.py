@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from sparsam.engines.native import openmp
 
-native: Any = None
+__all__ = ["missing", "native", "takes_tensors"]
+
 missing: str | None = None
 takes_tensors = False  # else NumPy arrays over the same numbers
 
+if TYPE_CHECKING:  # as it is where it is there; `missing` says whether
+    from sparsam import _native as native
+
 try:
-    from sparsam import _native as native  # type: ignore[no-redef]
+    from sparsam import _native as native
 except ImportError as error:  # the extension was not built, for instance when running from a source tree
-    missing = str(error)
+    native, missing = None, str(error)  # type: ignore[assignment]
 else:
     _runtime = openmp.loaded_runtime()
     if _runtime is not None:

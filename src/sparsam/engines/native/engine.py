@@ -15,7 +15,7 @@ from sparsam.engines import boundary
 from sparsam.engines.boundary import Inputs, Outputs
 from sparsam.engines.engine import Cell, Engine, Ran, converted_state, register
 from sparsam.engines.native import stand_ins
-from sparsam.engines.native.arrays import array, called, tensor
+from sparsam.engines.native.arrays import Run, array, called, tensor
 from sparsam.engines.native.core import missing
 from sparsam.engines.native.core import native as _native
 from sparsam.engines.native.index import core_settings
@@ -30,14 +30,14 @@ from sparsam.trace import READ, WRITE, Access
 
 
 @functools.lru_cache(maxsize=256)
-def core_sizes(sizes: SparseSizes) -> Any:
+def core_sizes(sizes: SparseSizes) -> _native.Sizes:
     """The core's form of a description."""
     return _native.Sizes(
         sizes.rows,
         sizes.width,
         sizes.heads,
         sizes.k,
-        getattr(_native.Similarity, sizes.similarity),
+        _native.Similarity[sizes.similarity],
         sizes.delta,
         sizes.k_links,
         sizes.link_gradients and sizes.k_links > 0,
@@ -47,8 +47,8 @@ def core_sizes(sizes: SparseSizes) -> Any:
 
 
 @functools.lru_cache(maxsize=16)
-def core_cell(name: str) -> Any:
-    return getattr(_native.Cell, name)
+def core_cell(name: str) -> _native.Cell:
+    return _native.Cell[name]
 
 
 class NativeEngine(Engine):
@@ -114,12 +114,20 @@ class NativeEngine(Engine):
     def sequence(self, memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         return self._run(memory, cell, x, state, ends, record)
 
+    _fitted: tuple[Any, Any] = (None, None)  # the last kind of memory and sizes that were found to fit
+
     def check(self, memory: Any, state: Any) -> None:
-        super().check(memory, state)
         sizes: SparseSizes = memory.sizes
+        kind, known = self._fitted
+        # Both are values that are handed on from state to state: the same two objects fit again.
+        same = sizes is known and type(state.memory) is NativeMemory and state.memory.kind is kind
+        if same and (not sizes.k_links or type(state.links) is NativeLinks):
+            return
+        super().check(memory, state)
         if not isinstance(state.memory, NativeMemory):
             raise ValueError("state: expected one of engine 'native'; convert it with state.to(engine='native')")
         state.memory.check(sizes.rows, sizes.width, sizes.k_links, sizes.allocation)
+        self._fitted = state.memory.kind, sizes
 
     def _run(self, memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         if x.dtype in HALF:
@@ -244,7 +252,7 @@ class NativeCall(boundary.Call):
 
     def backward(self, inputs: Inputs, gradients: Outputs, needed: Inputs) -> Inputs:
         record, self.tape = self.tape, None
-        run = _native.backward32 if inputs.x.dtype == torch.float32 else _native.backward64
+        run: Run = _native.backward32 if inputs.x.dtype == torch.float32 else _native.backward64
         backward_pass = torch._C._current_graph_task_id()
         source = self.source if backward_pass >= 0 else None
         found = run(

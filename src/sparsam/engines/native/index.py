@@ -15,12 +15,15 @@ from sparsam.engines.native.core import native as _native
 _known: Any = WeakTensorKeyDictionary()
 
 
-def core_settings(index: indexes.Index) -> Any:
+def core_settings(index: indexes.Index) -> _native.IndexSettings | None:
     """The core's settings of an index; None for exact search."""
     if indexes.is_exact(index):
         return None
     if isinstance(index, indexes.Auto):
-        return _native.IndexSettings(index.index.kind, indexes.numbers(index.index), index.exact_until)
+        until = index.thresholds
+        return _native.IndexSettings(
+            index.index.kind, indexes.numbers(index.index), until.scored, until.coded, until.short
+        )
     return _native.IndexSettings(index.kind, indexes.numbers(index))
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sparsam.engines import boundary
 from sparsam.engines.native import stand_ins
-from sparsam.engines.native.arrays import array, called, tensor
+from sparsam.engines.native.arrays import Run, array, called, tensor
 from sparsam.engines.native.core import native as _native
 from sparsam.memories.description import SparseSizes
 
@@ -86,9 +86,8 @@ class StepCall(boundary.Call):
         dtype = inputs.x.dtype
         backward_pass = torch._C._current_graph_task_id()
         source = self.source if backward_pass >= 0 else None
-        d_x, d_weights, at, words, links_at, links_values = (
-            _native.step_backward32 if dtype == torch.float32 else _native.step_backward64
-        )(
+        run: Run = _native.step_backward32 if dtype == torch.float32 else _native.step_backward64
+        d_x, d_weights, at, words, links_at, links_values = run(
             record,
             array(read),
             array(weights),
