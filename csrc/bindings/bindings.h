@@ -19,6 +19,8 @@ void bind_sequences(nb::module_& m);
 void bind_steps(nb::module_& m);
 // Linear layers over all steps.
 void bind_products(nb::module_& m);
+// A causal convolution over time.
+void bind_convolution(nb::module_& m);
 // A step of an optimiser.
 void bind_optimizer(nb::module_& m);
 

@@ -62,6 +62,7 @@ NB_MODULE(_native, m) {
   bind_steps(m);
   bind_sequences(m);
   bind_products(m);
+  bind_convolution(m);
   bind_optimizer(m);
   m.def("use_tensors", &use_tensors, "type"_a.none(), "capsule"_a.none());
   m.def(

@@ -8,50 +8,14 @@
 #include <numeric>
 #include <vector>
 
-#include "index/sketch_scan.h"
+#include "index/best.h"
+#include "index/sketch_search.h"
 #include "memory/words.h"
 #include "support/parallel.h"
 #include "step/sequence.h"
 #include "support/simd.h"
 
 namespace sparsam::SPARSAM_ISA {
-
-// The best K rows seen so far, best first; ties go to the lowest row.
-template <class T>
-class Best {
- public:
-  Best(int k, int32_t* rows, T* scores) : k_(k), rows_(rows), scores_(scores) {}
-  T worst() const { return worst_; }  // no lower score is taken
-  void offer(T score, int32_t row) {
-    if (count_ == k_) {
-      if (!before(score, row, k_ - 1)) return;
-    } else {
-      ++count_;
-    }
-    int at = count_ - 1;
-    for (; at > 0 && before(score, row, at - 1); --at) {
-      rows_[at] = rows_[at - 1];
-      scores_[at] = scores_[at - 1];
-    }
-    rows_[at] = row;
-    scores_[at] = score;
-    if (count_ == k_) worst_ = scores_[k_ - 1];
-  }
-  void offer_all(const Best& other) {
-    for (int i = 0; i < other.count_; ++i) offer(other.scores_[i], other.rows_[i]);
-  }
-  bool is_full() const { return count_ == k_; }
-  bool holds(int32_t row) const { return std::find(rows_, rows_ + count_, row) != rows_ + count_; }
-
- private:
-  bool before(T score, int32_t row, int at) const {
-    return score > scores_[at] || (score == scores_[at] && row < rows_[at]);
-  }
-  int k_, count_ = 0;
-  T worst_ = -std::numeric_limits<T>::infinity();
-  int32_t* rows_;
-  T* scores_;
-};
 
 // Scores a block of rows, as many as a vector has lanes, for one query after the other.
 template <class T>
@@ -111,9 +75,12 @@ void fill_up(Best<T>& best, const Memory<T>& memory, Similarity kind, const T* q
     if (!best.holds(row)) best.offer(RowBlock<T>(memory, &row, 1).scores(kind, query, norm)[0], row);
 }
 
-// The k-th largest lane; minus infinity when there are fewer lanes.
+// The k-th largest lane, or less where lanes are equal; minus infinity when there are fewer lanes.
 template <class T>
 T kth_largest(Vec<T> v, int k) {
+#if SPARSAM_VECTOR_BYTES == 64
+  if constexpr (sizeof(T) == 4) return kth_largest_or_less(v, k);
+#endif
   if (k > kLanes<T>) return -std::numeric_limits<T>::infinity();
   T lane[kLanes<T>];
   store<T>(lane, v);
@@ -164,6 +131,9 @@ struct SearchPart {
   std::vector<int32_t> rows;
   std::vector<T> scores;
   std::vector<Best<T>> best;
+#if SPARSAM_VECTOR_BYTES == 64
+  SketchBounds bounds;
+#endif
 
   void begin(int heads, int k) {
     rows.resize(size_t(heads) * k);
@@ -179,59 +149,12 @@ struct SearchScratch {
   std::vector<SearchPart<T>> parts;
 #if SPARSAM_VECTOR_BYTES == 64
   std::vector<SketchQuery> codes;
+  SketchBounds bounds;
 #endif
   int threads = 1;  // that may share one search
 };
 
 constexpr int64_t kRowsPerThread = 16384;  // fewer are searched before another thread has begun
-
-// One word's score, to the bits that a block of rows gives.
-template <class T>
-T cosine_score(const Memory<T>& memory, const T* query, T query_norm, int32_t row) {
-  return dot(query, memory.word(row), memory.stride()) / (memory.norm(row) * query_norm + T(kCosineEpsilon));
-}
-
-#if SPARSAM_VECTOR_BYTES == 64
-// Offers the blocks [begin, end) of written words, at most kSketchBlocks, to the bests of `heads` heads: first the words
-// with the largest bounds, then those whose bounds reach what the best have come to. `floor` is a score that K words are
-// known to reach.
-template <class T>
-void consider_sketched(const Memory<T>& memory, const WordSketch& sketch, const SketchQuery* codes, const T* queries,
-                       const T* norms, T floor, int k, int64_t begin, int64_t end, int heads, Best<T>* best) {
-  constexpr int kWords = WordSketch::kWords;
-  const int count = int(end - begin), stride = memory.stride();
-  const int32_t* const written = memory.written().data() + begin * kWords;
-  const int64_t words = int64_t(memory.written().size()) - begin * kWords;  // the last block may be short
-  SketchBounds found;
-  find_bounds(heads, sketch, codes, memory.width(), begin, count, found);
-  int32_t rows[kSketchBlocks * kWords];
-  for (int h = 0; h < heads; ++h) {
-    const __m512* const bounds = found.bounds[h];
-    auto offer_between = [&](float low, float high) {
-      const __m512 from = _mm512_set1_ps(low), to = _mm512_set1_ps(high);
-      int n = 0;
-      for (int i = 0; i < count; ++i) {
-        uint32_t left = _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(bounds[i], from, _CMP_GE_OQ), bounds[i], to, _CMP_LT_OQ);
-        for (; left != 0; left &= left - 1) {
-          const int at = i * kWords + std::countr_zero(left);
-          if (at >= words) break;
-          rows[n] = written[at];
-          memory.prefetch(rows[n++]);
-        }
-      }
-      for (int i = 0; i < n; ++i) {
-        const T score = cosine_score(memory, queries + h * stride, norms[h], rows[i]);
-        if (score >= best[h].worst()) best[h].offer(score, rows[i]);
-      }
-    };
-    auto asked = [&] { return codes[h].bound(double(std::max(best[h].worst(), floor))); };
-    const float first = std::max(asked(), kth_largest_or_less(found.most[h], k));
-    offer_between(first, std::numeric_limits<float>::infinity());
-    const float second = asked();
-    if (second < first) offer_between(second, first);
-  }
-}
-#endif
 
 // Queries are (R, stride); rows and scores come out as (R, K). Words never written are all zero and alike, so the first
 // K of them by row number stand for all. The result does not depend on the number of threads.
@@ -253,7 +176,8 @@ void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, co
   scratch.codes.clear();
   for (int h = 0; sketch && h < heads; ++h) scratch.codes.emplace_back(queries + h * width, norms[h], memory.width());
 #endif
-  auto look = [&](int64_t begin, int64_t end, std::vector<Best<T>>& into) {
+  auto look = [&](int64_t begin, int64_t end, auto& with) {  // a SearchScratch or SearchPart
+    std::vector<Best<T>>& into = with.best;
 #if SPARSAM_VECTOR_BYTES == 64
     if (sketch) {
       constexpr int64_t kWords = WordSketch::kWords;
@@ -261,7 +185,8 @@ void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, co
       for (int64_t i = begin / kWords; i < last; i += kSketchBlocks)
         for (int h = 0; h < heads; h += kSketchHeads)
           consider_sketched(memory, *sketch, scratch.codes.data() + h, queries + h * width, norms + h, floor, k, i,
-                            std::min(last, i + kSketchBlocks), std::min(kSketchHeads, heads - h), into.data() + h);
+                            std::min(last, i + kSketchBlocks), std::min(kSketchHeads, heads - h), with.bounds,
+                            into.data() + h);
       return;
     }
 #endif
@@ -274,14 +199,14 @@ void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, co
   };
   const int parts = int(std::min<int64_t>(scratch.threads, total / kRowsPerThread));
   if (parts < 2) {
-    look(0, total, best);
+    look(0, total, scratch);
   } else {
     const int64_t stretches = (total + kStretch - 1) / kStretch;
     auto edge = [&](int part) { return std::min(total, stretches * part / parts * kStretch); };
     scratch.parts.resize(size_t(parts));
     run_parallel(parts, [&](int part) {
       scratch.parts[part].begin(heads, k);
-      look(edge(part), edge(part + 1), scratch.parts[part].best);
+      look(edge(part), edge(part + 1), scratch.parts[part]);
     });
     for (SearchPart<T>& part : scratch.parts)
       for (int h = 0; h < heads; ++h) best[h].offer_all(part.best[h]);

@@ -7,17 +7,21 @@
 // every score above 0; where a search is after less than that, every word has to be scored.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "memory/word_sketch.h"
 #include "memory/words.h"
+#include "support/recycled.h"
 #include "support/simd.h"
 
 namespace sparsam::SPARSAM_ISA {
 
 constexpr int kSketchHeads = 4;          // of a pass over the codes
-constexpr int kSketchBlocks = 32;        // of a stretch: their bounds are found first and searched second
+constexpr int kSketchStretch = 16;       // blocks whose largest bounds are kept
+constexpr int kSketchBlocks = 512;       // whose bounds are found first and searched second
 constexpr int64_t kFewestSketched = 64;  // words; fewer are scored one and all
 
 // Does this processor multiply bytes, and is the memory of a kind that has a sketch?
@@ -137,58 +141,83 @@ class SketchQuery {
 };
 
 // Bounds of 16 words each, in units of the query's scale, of up to kSketchHeads heads and kSketchBlocks blocks.
-struct SketchBounds {
-  __m512 bounds[kSketchHeads][kSketchBlocks];
-  __m512 most[kSketchHeads];  // over the blocks, lane by lane
-};
+class SketchBounds {
+ public:
+  __m512 bounds(int head, int block) const { return _mm512_load_ps(at(head, block)); }
+  __m512 most_of(int head, int stretch) const { return stretches_[head][stretch]; }  // over its blocks, lane by lane
+  __m512 most(int head) const { return most_[head]; }                                // over all of them
 
-// Fills in the bounds of blocks [begin, begin + count), two side by side.
-template <int H>
-__attribute__((target("avx512vnni"))) void find_bounds(const WordSketch& sketch, const SketchQuery* queries, int width,
-                                                       int64_t begin, int count, SketchBounds& out) {
-  constexpr int kWords = WordSketch::kWords;
-  __m512 most[H];
-  for (int h = 0; h < H; ++h) most[h] = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
-  for (int i = 0; i < count; i += 2) {
-    const int second = i + 1 < count ? i + 1 : i;
-    const uint8_t *a = sketch.block(begin + i), *b = sketch.block(begin + second);
-    __m512i sums_a[H], sums_b[H];
-#pragma GCC unroll 4
-    for (int h = 0; h < H; ++h) sums_a[h] = sums_b[h] = _mm512_set1_epi32(queries[h].start);
-    for (int j = 0; j < width; j += 4) {
-      const __m512i words_a = _mm512_load_si512(a + size_t(j) * kWords);
-      const __m512i words_b = _mm512_load_si512(b + size_t(j) * kWords);
-#pragma GCC unroll 4
-      for (int h = 0; h < H; ++h) {
-        int32_t four;
-        std::memcpy(&four, queries[h].codes() + j, 4);
-        const __m512i q = _mm512_set1_epi32(four);
-        sums_a[h] = _mm512_dpbusd_epi32(sums_a[h], words_a, q);
-        sums_b[h] = _mm512_dpbusd_epi32(sums_b[h], words_b, q);
-      }
+  // Fills in the bounds of blocks [begin, begin + count).
+  template <int H>
+  void find(const WordSketch& sketch, const SketchQuery* queries, int width, int64_t begin, int count) {
+    if (count > capacity_) {
+      capacity_ = int(std::bit_ceil(unsigned(std::max(count, kSketchStretch))));
+      bounds_ = recycled_array<float>(size_t(kSketchHeads) * capacity_ * WordSketch::kWords);
     }
-    const __m512 scale_a = _mm512_load_ps(sketch.scales(begin + i)), error_a = _mm512_load_ps(sketch.errors(begin + i));
-    const __m512 scale_b = _mm512_load_ps(sketch.scales(begin + second));
-    const __m512 error_b = _mm512_load_ps(sketch.errors(begin + second));
-#pragma GCC unroll 4
-    for (int h = 0; h < H; ++h) {
-      const __m512 errors = _mm512_set1_ps(queries[h].errors);
-      const __m512 of_a = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums_a[h]), scale_a, _mm512_mul_ps(error_a, errors));
-      const __m512 of_b = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums_b[h]), scale_b, _mm512_mul_ps(error_b, errors));
-      out.bounds[h][i] = of_a;
-      out.bounds[h][second] = of_b;
-      most[h] = _mm512_max_ps(most[h], _mm512_max_ps(of_a, of_b));
+    for (int h = 0; h < H; ++h) most_[h] = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
+    for (int first = 0, s = 0; first < count; first += kSketchStretch, ++s) {
+      find_some<H>(sketch, queries, width, begin + first, std::min(kSketchStretch, count - first), first, s);
+      for (int h = 0; h < H; ++h) most_[h] = _mm512_max_ps(most_[h], stretches_[h][s]);
     }
   }
-  for (int h = 0; h < H; ++h) out.most[h] = most[h];
-}
+
+ private:
+  float* at(int head, int block) const {
+    return bounds_.get() + (size_t(head) * capacity_ + block) * WordSketch::kWords;
+  }
+
+  // Two blocks side by side.
+  template <int H>
+  __attribute__((target("avx512vnni"))) void find_some(const WordSketch& sketch, const SketchQuery* queries, int width,
+                                                       int64_t begin, int count, int first, int stretch) {
+    constexpr int kWords = WordSketch::kWords;
+    __m512 most[H];
+    for (int h = 0; h < H; ++h) most[h] = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
+    for (int i = 0; i < count; i += 2) {
+      const int second = i + 1 < count ? i + 1 : i;
+      const uint8_t *a = sketch.block(begin + i), *b = sketch.block(begin + second);
+      __m512i sums_a[H], sums_b[H];
+#pragma GCC unroll 4
+      for (int h = 0; h < H; ++h) sums_a[h] = sums_b[h] = _mm512_set1_epi32(queries[h].start);
+      for (int j = 0; j < width; j += 4) {
+        const __m512i words_a = _mm512_load_si512(a + size_t(j) * kWords);
+        const __m512i words_b = _mm512_load_si512(b + size_t(j) * kWords);
+#pragma GCC unroll 4
+        for (int h = 0; h < H; ++h) {
+          int32_t four;
+          std::memcpy(&four, queries[h].codes() + j, 4);
+          const __m512i q = _mm512_set1_epi32(four);
+          sums_a[h] = _mm512_dpbusd_epi32(sums_a[h], words_a, q);
+          sums_b[h] = _mm512_dpbusd_epi32(sums_b[h], words_b, q);
+        }
+      }
+      const __m512 scale_a = _mm512_load_ps(sketch.scales(begin + i)), error_a = _mm512_load_ps(sketch.errors(begin + i));
+      const __m512 scale_b = _mm512_load_ps(sketch.scales(begin + second));
+      const __m512 error_b = _mm512_load_ps(sketch.errors(begin + second));
+#pragma GCC unroll 4
+      for (int h = 0; h < H; ++h) {
+        const __m512 errors = _mm512_set1_ps(queries[h].errors);
+        const __m512 of_a = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums_a[h]), scale_a, _mm512_mul_ps(error_a, errors));
+        const __m512 of_b = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums_b[h]), scale_b, _mm512_mul_ps(error_b, errors));
+        _mm512_store_ps(at(h, first + i), of_a);
+        _mm512_store_ps(at(h, first + second), of_b);
+        most[h] = _mm512_max_ps(most[h], _mm512_max_ps(of_a, of_b));
+      }
+    }
+    for (int h = 0; h < H; ++h) stretches_[h][stretch] = most[h];
+  }
+
+  __m512 stretches_[kSketchHeads][kSketchBlocks / kSketchStretch], most_[kSketchHeads];
+  int capacity_ = 0;  // blocks
+  Recycled<float> bounds_;
+};
 inline void find_bounds(int heads, const WordSketch& sketch, const SketchQuery* queries, int width, int64_t begin,
                         int count, SketchBounds& out) {
   switch (heads) {
-    case 1: return find_bounds<1>(sketch, queries, width, begin, count, out);
-    case 2: return find_bounds<2>(sketch, queries, width, begin, count, out);
-    case 3: return find_bounds<3>(sketch, queries, width, begin, count, out);
-    default: return find_bounds<4>(sketch, queries, width, begin, count, out);
+    case 1: return out.find<1>(sketch, queries, width, begin, count);
+    case 2: return out.find<2>(sketch, queries, width, begin, count);
+    case 3: return out.find<3>(sketch, queries, width, begin, count);
+    default: return out.find<4>(sketch, queries, width, begin, count);
   }
 }
 

@@ -272,7 +272,11 @@ class WordJournal {
   void save(const Memory<T>& memory, int32_t row) {
     const int64_t at = (size_ - 1) * max_writes_ + heads_[size_ - 1].writes++;
     rows_[at] = row;
-    std::memcpy(words_ + at * width_, memory.word(row), sizeof(T) * width_);
+    const T* word = memory.word(row);
+    T* to = words_ + at * width_;
+    int32_t j = 0;  // a line at a time, whose size the compiler knows
+    for (; j + kLine <= width_; j += kLine) std::memcpy(to + j, word + j, sizeof(T) * kLine);
+    if (j < width_) std::memcpy(to + j, word + j, sizeof(T) * (width_ - j));
     norms_[at] = memory.norm(row);
   }
 
@@ -280,7 +284,6 @@ class WordJournal {
   void prefetch(int64_t step) const {
     if (step < 0) return;
     const T* from = words_ + step * max_writes_ * width_;
-    constexpr int kLine = 64 / sizeof(T);
     for (int32_t j = 0; j < heads_[step].writes * width_; j += kLine) __builtin_prefetch(from + j, 1, 2);
   }
   void undo(Memory<T>& memory, int64_t step) {
@@ -297,16 +300,16 @@ class WordJournal {
   }
 
  private:
+  static constexpr int32_t kLine = 64 / sizeof(T);
   struct Head {
     int32_t writes, written_before;
   };
   void swap_word(Memory<T>& memory, int64_t at) {
     T* word = memory.word(rows_[at]);
     T* old = words_ + at * width_;
-    constexpr int32_t kSome = 64 / sizeof(T);  // a line at a time, whose size the compiler knows
     int32_t j = 0;
-    for (; j + kSome <= width_; j += kSome) {
-      T line[kSome];
+    for (; j + kLine <= width_; j += kLine) {
+      T line[kLine];
       std::memcpy(line, word + j, sizeof(line));
       std::memcpy(word + j, old + j, sizeof(line));
       std::memcpy(old + j, line, sizeof(line));

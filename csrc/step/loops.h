@@ -15,6 +15,7 @@
 #include "step/sam_step.h"
 #include "step/sdnc_step.h"
 #include "step/sequence.h"
+#include "support/causal_convolution.h"
 #include "support/packed_product.h"
 #include "support/parallel.h"
 #include "support/row_product.h"
@@ -291,6 +292,7 @@ T norm(const T* word, int32_t stride) {
 }
 
 template <class T>
-constexpr SequenceKernels<T> kKernels{&forward<T>, &backward<T>, &row_product<T>, &tall_product<T>, &norm<T>};
+constexpr SequenceKernels<T> kKernels{&forward<T>,      &backward<T>, &row_product<T>,       &tall_product<T>,
+                                      &norm<T>, &convolve<T>, &convolve_backward<T>};
 
 }  // namespace sparsam::SPARSAM_ISA

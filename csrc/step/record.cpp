@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "memory/claim.h"
+#include "support/parallel.h"
 
 namespace sparsam {
 
@@ -229,7 +230,7 @@ std::shared_ptr<Record<T>> run_forward(const ForwardCall<T>& call) {
                                      : nullptr);
       f.journals.push_back(result->journals[b].get());
       use_index(f.timelines[b]->index, f.timelines[b]->memory, s.index.get(), s.similarity == Similarity::kCosine,
-                call.threads, s.similarity == Similarity::kEuclidean);
+                call.threads, s.similarity == Similarity::kEuclidean, call.lengths[b]);
     }
     for (int64_t begin = 0;; begin += piece) {
       const int64_t steps = std::min(piece, s.steps - begin);
@@ -337,6 +338,10 @@ std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& 
     call.source->leave(call.pass, std::move(d_memory));
   else if (call.needs_memory)
     for (const auto& one : d_memory) result->memory.push_back(one->extracted());
+  // Buffers go back blank, which is much to clear for a large batch and one thread.
+  parallel_parts(s.batch, s.batch < 32 ? 1 : call.threads, [&](int32_t begin, int32_t end) {
+    for (int32_t b = begin; b < end && size_t(b) < d_memory.size(); ++b) d_memory[b].reset();
+  });
   result->links = std::move(f.d_links);
   return result;
 }

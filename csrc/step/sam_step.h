@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <memory>
 #include <vector>
@@ -13,59 +14,10 @@
 #include "memory/row_gradients.h"
 #include "step/interface.h"
 #include "step/sequence.h"
+#include "step/step_rows.h"
 #include "support/simd.h"
 
 namespace sparsam::SPARSAM_ISA {
-
-// The distinct rows that a step touches, with the weights that fall on each. A handful, so a scan finds them.
-template <class T>
-class TouchedRows {
- public:
-  explicit TouchedRows(int capacity) : rows_(capacity), found_(capacity + 1), usage_(capacity) {}
-  void clear() { count_ = 0; }
-  int size() const { return count_; }
-  int32_t row(int i) const { return rows_[i]; }
-  const int32_t* rows() const { return rows_.data(); }
-  const T* weights() const { return usage_.data(); }
-  // Adds a weight; true when the row is new.
-  bool add(int32_t row, T weight) {
-    int at = -1;
-    for (int i = 0; i < count_; ++i) at = rows_[i] == row ? i : at;
-    const bool fresh = at < 0;
-    if (fresh) {
-      at = count_++;
-      rows_[at] = row;
-      usage_[at] = 0;
-    }
-    usage_[at] += weight;
-    return fresh;
-  }
-  // Rows whose weights exceed delta, ascending.
-  int accessed(T delta, int32_t* out) {
-    int n = 0;
-    for (int i = 0; i < count_; ++i) {
-      found_[n] = rows_[i];
-      n += usage_[i] > delta;
-    }
-    if (n > kFew) {
-      std::copy_n(found_.data(), n, out);
-      std::sort(out, out + n);
-      return n;
-    }
-    for (int i = 0; i < n; ++i) {  // of a few distinct rows, each goes where the number of lower ones says: no branches
-      int lower = 0;
-      for (int j = 0; j < n; ++j) lower += found_[j] < found_[i];
-      out[lower] = found_[i];
-    }
-    return n;
-  }
-
- private:
-  static constexpr int kFew = 64;
-  std::vector<int32_t> rows_, found_;
-  std::vector<T> usage_;
-  int count_ = 0;
-};
 
 // Pointers into one step of a tape (`Tape`), for one batch element.
 template <class T>
@@ -110,13 +62,16 @@ class SamStep {
         touched_(shape.max_touched()),
         unused_(shape.heads),
         accessed_(shape.max_touched()),
+        write_rows_(shape.max_writes() + StepRows<T>::kSome),
+        write_weights_(shape.max_writes()),
         query_(zeroed(shape.heads * stride_)),
         add_(zeroed(shape.heads * stride_)),
         read_(zeroed(shape.heads * stride_)),
         d_query_(zeroed(shape.heads * stride_)),
         d_add_(zeroed(shape.heads * stride_)),
         norms_(shape.heads),
-        d_scores_(shape.k) {}
+        d_scores_(shape.k),
+        d_strength_(shape.heads) {}
 
   // `threads` threads may share a search, since they have nothing else to do.
   void share_search(int threads) { search_.threads = threads; }
@@ -140,10 +95,10 @@ class SamStep {
     begin_backward(journal, step, request, d_read);
     for (int h = 0; h < s_.heads; ++h) {
       const int at = h * s_.k;
-      const T d_strength = read_backward(timeline.memory, d_state.memory, h, request.strength[h], tape.read_rows + at,
-                                         tape.read_weights + at, tape.scores + at, d_weights + at);
-      request.strength[h] = before_softplus(request.strength[h], d_strength);
+      d_strength_[h] = read_backward(timeline.memory, d_state.memory, h, request.strength[h], tape.read_rows + at,
+                                     tape.read_weights + at, tape.scores + at, d_weights + at);
     }
+    strength_backward(request);
     journal.ring().undo(timeline.ring, step);
     timeline.ring.first(s_.heads, unused_.data());
     writes_backward(d_state.memory, request, tape, d_weights, WholeRows<T>{}, [](int32_t) { return T(0); });
@@ -182,7 +137,7 @@ class SamStep {
     journal.words().prefetch(step - 1);
     load_words(request);
     find_norms();
-    for (int h = 0; h < s_.heads; ++h) std::memcpy(read_.get() + h * stride_, d_read + h * s_.width, word_bytes());
+    for (int h = 0; h < s_.heads; ++h) copy_numbers(read_.get() + h * stride_, d_read + h * s_.width, s_.width);
     std::memset(d_query_.get(), 0, sizeof(T) * s_.heads * stride_);
     std::memset(d_add_.get(), 0, sizeof(T) * s_.heads * stride_);
   }
@@ -199,13 +154,18 @@ class SamStep {
 
   void end_backward(const InterfaceView<T>& request) {
     for (int h = 0; h < s_.heads; ++h) {
-      std::memcpy(request.query + h * s_.width, d_query_.get() + h * stride_, word_bytes());
-      std::memcpy(request.write_word + h * s_.width, d_add_.get() + h * stride_, word_bytes());
+      copy_numbers<T>(request.query + h * s_.width, d_query_.get() + h * stride_, s_.width);
+      copy_numbers<T>(request.write_word + h * s_.width, d_add_.get() + h * stride_, s_.width);
     }
   }
 
   // beta = 1 + softplus(x), so d beta / dx = sigmoid(x) = 1 - exp(1 - beta)
-  static T before_softplus(T strength, T d_strength) { return d_strength * -std::expm1(T(1) - strength); }
+  void strength_backward(const InterfaceView<T>& request) const {
+    for_each_vector<T>(s_.heads, [&](int h, auto n) __attribute__((always_inline)) {
+      const Vec<T> beta = load_some(request.strength + h, n);
+      store_some<T>(request.strength + h, -load_some(d_strength_.data() + h, n) * expm1<T>(splat<T>(1) - beta), n);
+    });
+  }
 
   static Aligned<T> zeroed(size_t n) {
     auto a = aligned_array<T>(n);
@@ -214,14 +174,12 @@ class SamStep {
   }
   const T* query(int h) const { return query_.get() + h * stride_; }
   const T* add(int h) const { return add_.get() + h * stride_; }
-  size_t word_bytes() const { return sizeof(T) * s_.width; }
 
   // beta = 1 + softplus, alpha and gamma = sigmoid
   void activate(const InterfaceView<T>& request) const {
-    for (int h = 0; h < s_.heads; ++h) {
-      const T x = request.strength[h];
-      request.strength[h] = 1 + std::max(x, T(0)) + std::log1p(std::exp(-std::abs(x)));
-    }
+    for_each_vector<T>(s_.heads, [&](int i, auto n) __attribute__((always_inline)) {
+      store_some<T>(request.strength + i, splat<T>(1) + softplus<T>(load_some(request.strength + i, n)), n);
+    });
     for_each_vector<T>(2 * s_.heads, [&](int i, auto n) __attribute__((always_inline)) {
       store_some<T>(request.write_gate + i, sigmoid<T>(load_some(request.write_gate + i, n)), n);
     });
@@ -229,8 +187,24 @@ class SamStep {
 
   void load_words(const InterfaceView<T>& request) {
     for (int h = 0; h < s_.heads; ++h) {
-      std::memcpy(query_.get() + h * stride_, request.query + h * s_.width, word_bytes());
-      std::memcpy(add_.get() + h * stride_, request.write_word + h * s_.width, word_bytes());
+      copy_numbers<T>(query_.get() + h * stride_, request.query + h * s_.width, s_.width);
+      copy_numbers<T>(add_.get() + h * stride_, request.write_word + h * s_.width, s_.width);
+    }
+  }
+
+  // The rows that this step writes and the weights of each: head by head those read before, -1 for none, and the one to
+  // write anew.
+  template <class Fresh>
+  void find_writes(const InterfaceView<T>& request, const StepTape<T>& tape, const Fresh& fresh) {
+    int n = 0;
+    for (int h = 0; h < s_.heads; ++h) {
+      const T keep = request.write_gate[h] * request.interpolation[h];
+      for (int i = h * s_.k; i < (h + 1) * s_.k; ++i, ++n) {
+        write_rows_[n] = tape.previous_rows[i];
+        write_weights_[n] = keep * tape.previous_weights[i];
+      }
+      write_rows_[n] = unused_[h];
+      write_weights_[n++] = fresh.weight(request, h);
     }
   }
 
@@ -238,29 +212,16 @@ class SamStep {
   template <class Fresh>
   void write(Memory<T>& memory, Journal<T>* journal, const InterfaceView<T>& request, const StepTape<T>& tape,
              const Fresh& fresh) {
-    const int32_t* previous_rows = tape.previous_rows;
-    const T* previous_weights = tape.previous_weights;
+    find_writes(request, tape, fresh);
     touched_.clear();
-    auto note = [&](int32_t row, T weight) {
-      if (!touched_.add(row, weight)) return;
+    touched_.add(s_.max_writes(), write_rows_.data(), write_weights_.data(), [&](int32_t row) {
       if (journal) journal->words().save(memory, row);
       memory.mark_written(row);
       memory.note_changed(row);
-    };
-    for (int h = 0; h < s_.heads; ++h) {
-      const T keep = request.write_gate[h] * request.interpolation[h];
-      for (int i = h * s_.k; i < (h + 1) * s_.k; ++i)
-        if (previous_rows[i] >= 0) note(previous_rows[i], keep * previous_weights[i]);
-      note(unused_[h], fresh.weight(request, h));
-    }
+    });
     for (const int32_t row : unused_) std::memset(memory.word(row), 0, sizeof(T) * stride_);
-    for (int h = 0; h < s_.heads; ++h) {
-      const T keep = request.write_gate[h] * request.interpolation[h];
-      for (int i = h * s_.k; i < (h + 1) * s_.k; ++i)
-        if (previous_rows[i] >= 0)
-          add_scaled(memory.word(previous_rows[i]), keep * previous_weights[i], add(h), stride_);
-      add_scaled(memory.word(unused_[h]), fresh.weight(request, h), add(h), stride_);
-    }
+    for (int n = 0; n < s_.max_writes(); ++n)
+      if (write_rows_[n] >= 0) add_scaled(memory.word(write_rows_[n]), write_weights_[n], add(n / (s_.k + 1)), stride_);
     for (int i = 0; i < touched_.size(); ++i) {
       memory.clear_padding(touched_.row(i));
       const T* word = memory.word(touched_.row(i));
@@ -290,13 +251,14 @@ class SamStep {
       T* r = read_.get() + h * stride_;
       std::memset(r, 0, sizeof(T) * stride_);
       for (int i = h * s_.k; i < (h + 1) * s_.k; ++i) add_scaled(r, weights[i], memory.word(rows[i]), stride_);
-      std::memcpy(read + h * s_.width, r, word_bytes());
+      copy_numbers<T>(read + h * s_.width, r, s_.width);
     }
   }
 
   // U^(2): rows whose weights exceed delta go to the back of the ring, in ascending order.
   void touch(Ring& ring, Journal<T>* journal, const int32_t* rows, const T* weights) {
-    for (int i = 0; i < s_.reads(); ++i) touched_.add(rows[i], weights[i]);
+    std::copy_n(rows, s_.reads(), write_rows_.data());  // the tape ends where it ends, and whole vectors are compared
+    touched_.add(s_.reads(), write_rows_.data(), weights, [](int32_t) {});
     const int n = touched_.accessed(T(s_.delta), accessed_.data());
     for (int i = 0; i < n; ++i) {
       const int32_t before = ring.move_to_back(accessed_[i]);
@@ -395,10 +357,11 @@ class SamStep {
   const MemoryShape s_;
   const InterfaceLayout layout_;
   const int stride_;
-  TouchedRows<T> touched_;
-  std::vector<int32_t> unused_, accessed_;
+  StepRows<T> touched_;
+  std::vector<int32_t> unused_, accessed_, write_rows_;
+  std::vector<T> write_weights_;
   Aligned<T> query_, add_, read_, d_query_, d_add_;
-  std::vector<T> norms_, d_scores_;
+  std::vector<T> norms_, d_scores_, d_strength_;
   SearchScratch<T> search_;
   CandidateScratch candidates_;
 };

@@ -59,10 +59,8 @@ class SdncStep : public SamStep<T> {
     update_(links, journal ? journal->links() : nullptr, touched_.size(), touched_.rows(), written_weights_.data());
     this->search(timeline, tape.content_rows, tape.scores);
     this->weigh(request, tape.scores, tape.content_weights);
-    for (int h = 0; h < s_.heads; ++h) {
-      softmax(request.read_modes + 3 * h);
-      mix(links, h, request.read_modes + 3 * h, tape);
-    }
+    softmax_modes(request.read_modes);
+    for (int h = 0; h < s_.heads; ++h) mix(links, h, request.read_modes + 3 * h, tape);
     this->gather(timeline.memory, tape.read_rows, tape.read_weights, read);
     if (s_.free_usage)
       allocation_.fill(*timeline.usage, journal ? journal->usage() : nullptr, touched_.size(), touched_.rows(),
@@ -81,11 +79,11 @@ class SdncStep : public SamStep<T> {
       this->gather_backward(timeline.memory, d_state.memory, h, tape.read_rows + at, tape.read_weights + at,
                             d_weights + at, d_kept_.data() + 1);
       mix_backward(links, h, request.read_modes + 3 * h, tape, d_state.links.get());
-      const T d_strength =
+      this->d_strength_[h] =
           this->content_backward(timeline.memory, d_state.memory, h, request.strength[h], tape.content_rows + at,
                                  tape.content_weights + at, tape.scores + at, d_content_.data());
-      request.strength[h] = this->before_softplus(request.strength[h], d_strength);
     }
+    this->strength_backward(request);
     journal.links()->undo(links, step);
     if (s_.free_usage) {
       journal.usage()->undo(*timeline.usage, step);
@@ -138,11 +136,20 @@ class SdncStep : public SamStep<T> {
     }
   }
 
-  static void softmax(T* x) {
-    const T top = std::max({x[0], x[1], x[2]});
-    T total = 0;
-    for (int m = 0; m < 3; ++m) total += x[m] = std::exp(x[m] - top);
-    for (int m = 0; m < 3; ++m) x[m] /= total;
+  void softmax_modes(T* modes) const {
+    for (int h = 0; h < s_.heads; ++h) {
+      T* x = modes + 3 * h;
+      const T top = std::max({x[0], x[1], x[2]});
+      for (int m = 0; m < 3; ++m) x[m] -= top;
+    }
+    for_each_vector<T>(3 * s_.heads, [&](int i, auto n) __attribute__((always_inline)) {
+      store_some<T>(modes + i, exponential<T>(load_some(modes + i, n)), n);
+    });
+    for (int h = 0; h < s_.heads; ++h) {
+      T* x = modes + 3 * h;
+      const T total = x[0] + x[1] + x[2];
+      for (int m = 0; m < 3; ++m) x[m] /= total;
+    }
   }
 
   // w: the write weights of this step averaged over the heads
@@ -153,13 +160,9 @@ class SdncStep : public SamStep<T> {
   // The rows and weights that `write` wrote, again.
   template <class Fresh>
   void collect_writes(const InterfaceView<T>& request, const StepTape<T>& tape, const Fresh& fresh) {
+    this->find_writes(request, tape, fresh);
     touched_.clear();
-    for (int h = 0; h < s_.heads; ++h) {
-      const T keep = request.write_gate[h] * request.interpolation[h];
-      for (int i = h * s_.k; i < (h + 1) * s_.k; ++i)
-        if (tape.previous_rows[i] >= 0) touched_.add(tape.previous_rows[i], keep * tape.previous_weights[i]);
-      touched_.add(unused_[h], fresh.weight(request, h));
-    }
+    touched_.add(s_.max_writes(), this->write_rows_.data(), this->write_weights_.data(), [](int32_t) {});
     average_writes();
   }
 

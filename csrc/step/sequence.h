@@ -124,6 +124,12 @@ struct SequenceBackward {
   std::function<void()> check;
 };
 
+// A causal convolution over T steps of B elements with D channels (causal_convolution.h).
+struct ConvolutionShape {
+  int64_t steps, batch, width;
+  int taps;
+};
+
 // One instruction set's code. Both run batch elements in groups, shared out over `threads`.
 template <class T>
 struct SequenceKernels {
@@ -137,6 +143,10 @@ struct SequenceKernels {
                        int64_t c_stride, int threads);
   // |word| as the steps compute it.
   T (*norm)(const T* word, int32_t stride);
+  void (*convolve)(const ConvolutionShape& shape, const T* window, const T* x, const T* weight, const T* bias, T* out,
+                   int threads);
+  void (*convolve_backward)(const ConvolutionShape& shape, const T* window, const T* x, const T* weight, const T* d_out,
+                            T* d_window, T* d_x, T* d_weight, T* d_bias, int threads);
 };
 
 // The set named by SPARSAM_ISA ("baseline", "avx2", "avx512") or else the best that this processor has.

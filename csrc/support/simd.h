@@ -55,16 +55,33 @@ template <class T>
 inline Vec<T> splat(T x) {
   return x - Vec<T>{};
 }
-// The first n lanes; the others read as zero and are not written.
+// The first n lanes; the others read as zero and are not written. A call of memcpy, which a length that varies would be,
+// takes longer than all that is done with these numbers.
 template <class T>
 inline Vec<T> load_some(const T* p, int n) {
+  if (n == kLanes<T>) return load(p);
+#if SPARSAM_VECTOR_BYTES == 64
+  if constexpr (sizeof(T) == 4)
+    return _mm512_maskz_loadu_ps(__mmask16((1u << n) - 1), p);
+  else
+    return _mm512_maskz_loadu_pd(__mmask8((1u << n) - 1), p);
+#else
   Vec<T> v{};
   std::memcpy(&v, p, sizeof(T) * n);
   return v;
+#endif
 }
 template <class T>
 inline void store_some(T* p, Vec<T> v, int n) {
+  if (n == kLanes<T>) return store<T>(p, v);
+#if SPARSAM_VECTOR_BYTES == 64
+  if constexpr (sizeof(T) == 4)
+    _mm512_mask_storeu_ps(p, __mmask16((1u << n) - 1), v);
+  else
+    _mm512_mask_storeu_pd(p, __mmask8((1u << n) - 1), v);
+#else
   std::memcpy(p, &v, sizeof(T) * n);
+#endif
 }
 
 // Lane i of the result is a[i] + a[i ^ d] where bit d of i is clear, and b[i] + b[i ^ d] where it is set.
@@ -154,6 +171,13 @@ struct Expm1 {
 };
 
 template <class T>
+inline Vec<T> expm1(Vec<T> x) {
+  x = minimum<T>(maximum<T>(x, splat<T>(Simd<T>::kExpLow)), splat<T>(Simd<T>::kExpHigh));
+  const Expm1<T> e(x);
+  return e.scale * e.fraction + (e.scale - splat<T>(1));
+}
+
+template <class T>
 inline Vec<T> exponential(Vec<T> x) {
   x = minimum<T>(maximum<T>(x, splat<T>(Simd<T>::kExpLow)), splat<T>(Simd<T>::kExpHigh));
   const Expm1<T> e(x);
@@ -174,6 +198,17 @@ inline Vec<T> hyperbolic_tangent(Vec<T> x) {
   return m / (m + splat<T>(2));
 }
 
+// log(1 + e^x) = max(x, 0) + log(1 + y) with y = e^-|x|, and log(1 + y) = 2 artanh(y / (2 + y)) by its series: the
+// argument is at most 1/3.
+template <class T>
+inline Vec<T> softplus(Vec<T> x) {
+  constexpr int kArtanhTerms = sizeof(T) == 4 ? 8 : 18;
+  const Vec<T> y = exponential<T>(minimum<T>(x, -x)), s = y / (y + splat<T>(2)), square = s * s;
+  Vec<T> p = splat<T>(T(1) / (2 * kArtanhTerms - 1));
+  for (int i = kArtanhTerms - 1; i >= 1; --i) p = p * square + splat<T>(T(1) / (2 * i - 1));
+  return maximum<T>(x, Vec<T>{}) + splat<T>(2) * s * p;
+}
+
 // f over n numbers, in whole vectors and one partial one. `f` takes the offset and a number of lanes; mark it inline, so
 // that the number is a constant in the loop.
 template <class T, class F>
@@ -181,6 +216,14 @@ inline void for_each_vector(int n, F&& f) {
   int i = 0;
   for (; i + kLanes<T> <= n; i += kLanes<T>) f(i, std::integral_constant<int, kLanes<T>>{});
   if (i < n) f(i, n - i);
+}
+
+// Copies n numbers, few enough that a call would count.
+template <class T>
+inline void copy_numbers(T* to, const T* from, int n) {
+  for_each_vector<T>(n, [&](int i, auto some) __attribute__((always_inline)) {
+    store_some<T>(to + i, load_some(from + i, some), some);
+  });
 }
 
 // Bit i is set where lane i of a is at least lane i of b.

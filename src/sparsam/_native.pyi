@@ -36,7 +36,14 @@ class Similarity(Enum):
     dot = 2
 
 class IndexSettings:
-    def __init__(self, kind: str, numbers: dict[str, int], exact_until: int = 0) -> None: ...
+    def __init__(
+        self,
+        kind: str,
+        numbers: dict[str, int],
+        exact_until: int = 0,
+        exact_until_coded: int = 0,
+        exact_until_short: int = 0,
+    ) -> None: ...
 
 class Sizes:
     """The frozen description of a memory; `index` None searches exactly."""
@@ -342,6 +349,19 @@ class _Tall(Protocol[F]):
     def __call__(self, a: NDArray[F], b: NDArray[F], threads: int) -> NDArray[F]:
         """a^T b for a (rows, m) and b (rows, n): the gradient of a linear layer's weight."""
 
+class _Convolve(Protocol):
+    def __call__(self, window: Any, x: Any, weight: Any, bias: Any, threads: int) -> Any:
+        """out_t = bias + sum_j weight[:, j] * in_{t+j}, `in` being window (B, taps - 1, D), then x (T, B, D)."""
+
+class _ConvolveBackward(Protocol):
+    def __call__(self, window: Any, x: Any, weight: Any, d_out: Any, threads: int) -> tuple[Any, Any, Any, Any]:
+        """The gradients of window, x, weight (D, taps) and bias (D)."""
+
+convolve32: _Convolve
+convolve64: _Convolve
+convolve_backward32: _ConvolveBackward
+convolve_backward64: _ConvolveBackward
+
 linear32: _Linear[Single]
 linear64: _Linear[Double]
 linear_back32: _LinearBack[Single]
@@ -399,6 +419,7 @@ class ArrayIndex:
     def clear(self) -> None: ...
     def build(self, rows: ShortRows, threads: int = 1) -> None: ...
     def freeze(self, threads: int = 1) -> None: ...
+    def start(self, steps: int, threads: int = 1) -> None: ...
     def query(self, query: NDArray[Single]) -> list[int]: ...
     def nearest(self, queries: NDArray[Single], at_once: int = 1) -> list[int]: ...
     def churn(self, rows: ShortRows) -> None: ...

@@ -81,13 +81,18 @@ def like_parameter(name: str, tensor: Any, parameter: Tensor) -> Tensor:
 
 def sequence(x: Any, input_size: int, batch_first: bool, parameter: Tensor) -> Tensor:
     """Return the input as (T, B, I)."""
+    plain = type(x) is Tensor and x.dtype == parameter.dtype and x.device == parameter.device
+    if plain and x.layout == torch.strided:  # nearly always all is well, and a call of one step notices what it takes
+        shape = x.shape
+        if len(shape) == 3 and shape[2] == input_size and shape[0] > 0 and shape[1] > 0:
+            return x.transpose(0, 1) if batch_first else x
     layout = "(B, T, I)" if batch_first else "(T, B, I)"
     if isinstance(x, Tensor) and x.dtype != parameter.dtype and torch.is_autocast_enabled(x.device.type):
         x = x.to(parameter.dtype) if x.is_floating_point() else x  # as nn.LSTM takes them under autocast
     like_parameter("x", x, parameter)
     if x.layout != torch.strided:
         raise TypeError(f"x: expected a dense tensor, got one of layout {x.layout}")
-    shape = x.shape  # asked for once: a call of one step notices
+    shape = x.shape
     if len(shape) != 3:
         raise ValueError(f"x: expected 3 dimensions {layout}, got shape {tuple(shape)}")
     if shape[2] != input_size:

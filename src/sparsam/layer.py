@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from sparsam import checks, engines, indexes
+from sparsam.engines.native import convolution
 from sparsam.memories.description import SparseSizes
 from sparsam.memories.sam import SAMMemory, SparseState
 from sparsam.memories.sdnc import SDNCMemory
@@ -139,7 +140,8 @@ class SparseMemory(Recurrent):
         return {"window": (self.reach, self.input_size)}
 
     def run(self, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> tuple[Tensor, State, Sequence[Access]]:
-        seen, window = self.past_and_present(x, state.window.to(x.dtype), ends)
+        native = getattr(state.memory, "engine", None) == "native"
+        seen, window = self.past_and_present(x, state.window.to(x.dtype), ends, native)
         ran = engines.run_memory(self, self.interface(seen), state, ends, record)
         y = self.output(torch.cat([x, ran.joint.to(x.dtype)], dim=-1))
         if ends is not None:
@@ -147,18 +149,28 @@ class SparseMemory(Recurrent):
             y = y.masked_fill(past[..., None].to(y.device), 0.0)
         return y, dataclasses.replace(state, **ran.fields, window=window.to(state.window.dtype)), ran.accesses
 
-    def past_and_present(self, x: Tensor, window: Tensor, ends: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The convolution of x (T, B, D) and the inputs before it, and the window after it."""
+    def past_and_present(
+        self, x: Tensor, window: Tensor, ends: Tensor | None, native: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """The convolution of x (T, B, D) and the inputs before it, and the window after it.
+
+        `native`: in the core where that can.
+        """
         if self.conv is None:
             return x, window
         steps, reach = x.shape[0], self.reach
+        untouched = engines.why_touched("conv", self.conv, nn.Conv1d) is None
+        if native and untouched and ends is None and steps >= reach:
+            inputs = window, x, self.conv.weight[:, 0], self.conv.bias
+            if convolution.why_not(*inputs) is None:
+                return convolution.convolve(*inputs), x[steps - reach :].transpose(0, 1)
         whole = torch.cat([window.transpose(0, 1), x])
         if ends is None:
             after = whole[steps:].transpose(0, 1)
         else:
             at = ends.to(x.device)[:, None] + torch.arange(reach, device=x.device)
             after = whole.transpose(0, 1).gather(1, at[..., None].expand(-1, -1, x.shape[-1]))
-        if engines.why_touched("conv", self.conv, nn.Conv1d) is not None:
+        if not untouched:
             return self.conv(whole.permute(1, 2, 0)).permute(2, 0, 1), after
         taps, bias = self.conv.weight[:, 0].unbind(-1), self.conv.bias
         mixed = whole[reach:] * taps[reach] if bias is None else torch.addcmul(bias, whole[reach:], taps[reach])

@@ -114,12 +114,20 @@ class NativeEngine(Engine):
     def sequence(self, memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         return self._run(memory, cell, x, state, ends, record)
 
+    _fitted: tuple[Any, Any] = (None, None)  # the last kind of memory and sizes that were found to fit
+
     def check(self, memory: Any, state: Any) -> None:
-        super().check(memory, state)
         sizes: SparseSizes = memory.sizes
+        kind, known = self._fitted
+        # Both are values that are handed on from state to state: the same two objects fit again.
+        same = sizes is known and type(state.memory) is NativeMemory and state.memory.kind is kind
+        if same and (not sizes.k_links or type(state.links) is NativeLinks):
+            return
+        super().check(memory, state)
         if not isinstance(state.memory, NativeMemory):
             raise ValueError("state: expected one of engine 'native'; convert it with state.to(engine='native')")
         state.memory.check(sizes.rows, sizes.width, sizes.k_links, sizes.allocation)
+        self._fitted = state.memory.kind, sizes
 
     def _run(self, memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         if x.dtype in HALF:
