@@ -10,6 +10,7 @@ wrong argument is a ValueError or a TypeError that says so.
 
 from collections.abc import Sequence
 from enum import Enum
+from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
@@ -342,19 +343,11 @@ class _Tall(Protocol[F]):
     def __call__(self, a: NDArray[F], b: NDArray[F], threads: int) -> NDArray[F]:
         """a^T b for a (rows, m) and b (rows, n): the gradient of a linear layer's weight."""
 
-class _Convolve(Protocol):
-    def __call__(self, window: Any, x: Any, weight: Any, bias: Any, threads: int) -> Any:
-        """out_t = bias + sum_j weight[:, j] * in_{t+j}, `in` being window (B, taps - 1, D), then x (T, B, D)."""
-
-class _ConvolveBackward(Protocol):
-    def __call__(self, window: Any, x: Any, weight: Any, d_out: Any, threads: int) -> tuple[Any, Any, Any, Any]:
-        """The gradients of window, x, weight (D, taps) and bias (D)."""
-
-convolve32: _Convolve
-convolve64: _Convolve
-convolve_backward32: _ConvolveBackward
-convolve_backward64: _ConvolveBackward
-
+# Of window (B, taps - 1, D), x (T, B, D), weight (D, taps), then bias (D) or d_out (T, B, D), and threads.
+convolve32: Callable[[Any, Any, Any, Any, int], Any]
+convolve64: Callable[[Any, Any, Any, Any, int], Any]
+convolve_backward32: Callable[[Any, Any, Any, Any, int], tuple[Any, Any, Any, Any]]
+convolve_backward64: Callable[[Any, Any, Any, Any, int], tuple[Any, Any, Any, Any]]
 linear32: _Linear[Single]
 linear64: _Linear[Double]
 linear_back32: _LinearBack[Single]
