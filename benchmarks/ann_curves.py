@@ -18,17 +18,21 @@ from sparsam import indexes
 from sparsam.engines.native.index import core_settings
 
 CHANGES, UPDATES = 5_000, 500
-FEWEST_IN_CELLS = 65_536  # words from which on a pre-loaded memory lies in cells (csrc/index/cells.h)
+# Words from which on there are cells, in a long call and in a pre-loaded memory (csrc/index/growing_cells.h, cells.h).
+FEWEST_IN_CELLS = {"scan, long call": 32_768, "scan, pre-loaded": 65_536}
+LONG_CALL = 2_048  # steps
 # The settings of a curve; the default is one of them. "pre-loaded": of words that do not change.
 CURVES: dict[str, list[indexes.Index]] = {
     "scan": [sparsam.Scan(checks=n) for n in (4, 8, 16, 32, 64, 96, 192)],
+    "scan, long call": [sparsam.Scan(reach=n) for n in (20, 30, 40, 50, 58, 70)],
     "scan, pre-loaded": [sparsam.Scan(reach=n) for n in (20, 30, 40, 50, 58, 70)],
-    "LSH": [sparsam.LSH(checks=n) for n in (256, 1_024, 4_096, 8_192, 12_288)],
+    "LSH": [sparsam.LSH(checks=n) for n in (256, 1_024, 4_096, 8_192, 12_288, sparsam.LSH().checks)],
     "LSH in tables": [sparsam.LSH(few=8_192, probes=n, checks=max(32, n // 2)) for n in (48, 192, 768, 3_072, 12_288)],
     "k-d forest": [sparsam.KDForest(checks=n) for n in (32, 128, 512, 2_048, 8_192, sparsam.KDForest().checks)],
 }
 DEFAULTS = {
     "scan": sparsam.Scan(),
+    "scan, long call": sparsam.Scan(),
     "scan, pre-loaded": sparsam.Scan(),
     "LSH": sparsam.LSH(),
     "k-d forest": sparsam.KDForest(),
@@ -38,17 +42,17 @@ DEFAULTS = {
 def points(data: Written, libraries: bool = False) -> Iterator[dict[str, Any]]:
     """One finding after the other: exact search in NumPy, our indexes, then the libraries that are installed."""
     for name, settings in CURVES.items():
-        frozen = name.endswith("pre-loaded")
-        if frozen and len(data.words) < FEWEST_IN_CELLS:
+        if len(data.words) < FEWEST_IN_CELLS.get(name, 0):
             continue
         for index in settings:
-            yield {"curve": name, "default": index == DEFAULTS.get(name), **on_written(data, index, frozen)}
+            found = on_written(data, index, name.endswith("pre-loaded"), name.endswith("long call"))
+            yield {"curve": name, "default": index == DEFAULTS.get(name), **found}
     if libraries:
         for contender in ann_libraries.contenders(data.words):
             yield from beside(data, contender)
 
 
-def on_written(data: Written, index: indexes.Index, frozen: bool = False) -> dict[str, Any]:
+def on_written(data: Written, index: indexes.Index, frozen: bool = False, long: bool = False) -> dict[str, Any]:
     """An index by itself over words that a trained model wrote, asked what that model asks."""
     from sparsam import _native
 
@@ -59,6 +63,8 @@ def on_written(data: Written, index: indexes.Index, frozen: bool = False) -> dic
     build = _seconds(lambda: made.build(rows, 1))
     if frozen:
         build += _seconds(lambda: made.freeze(1))
+    if long:
+        build += _seconds(lambda: made.start(LONG_CALL))
     shares = recall_by_head(made, data)
     found: dict[str, Any] = {
         "setting": repr(index),

@@ -115,7 +115,7 @@ def draw(found: dict[str, Any], path: Path) -> None:
         for curve in dict.fromkeys(point["curve"] for point in points):
             if curve not in names:
                 names.append(curve)
-            here = sorted((p["us per step, all heads"], p["recall of K"]) for p in points if p["curve"] == curve)
+            here = [(p["us per step, all heads"], p["recall of K"]) for p in points if p["curve"] == curve]
             colour = COLOURS[names.index(curve) % len(COLOURS)]
             line = "s--" if curve.startswith(("faiss", "hnswlib", "usearch")) else "o-"
             axis.semilogx([us for us, _ in here], [recall for _, recall in here], line, color=colour, label=curve, ms=4)

@@ -1,7 +1,7 @@
 """The supplementary figure at many lengths in one go: one long sequence of pairs, asked on its way.
 
     python -m benchmarks.long_recall weights/recall-curriculum-sam.safetensors --threads 3
-    python -m benchmarks.long_recall weights/recall-curriculum-sam.safetensors --index scan \\
+    python -m benchmarks.long_recall weights/recall-curriculum-sam.safetensors --index auto --piece 100000 \\
         --sizes 10000 50000 100000 200000 400000 1000000 --rows 4200000
 
 At each length the model is asked for pairs whose key no other pair has so far. A state is a value, so the sequence goes
@@ -35,6 +35,7 @@ def measure(
     settings: dict[str, int] | None = None,
     cues: int = 256,
     rows: int | None = None,
+    piece: int = PIECE,
 ) -> Iterator[dict[str, Any]]:
     """Bits wrong per cue at each of the sizes, from the shortest to the longest; `rows` of memory, or the run's own."""
     room: dict[str, Any] = {} if rows is None else {"memory_size": rows}
@@ -50,7 +51,7 @@ def measure(
     with torch.no_grad():
         for size in sizes:
             while done < size:
-                end = min(done + PIECE, size)
+                end = min(done + piece, size)
                 _, state = model(pairs[done:end], state)
                 done = end
             # At the end, the cues that the task draws itself; at that length it sees to it that they are unique.
@@ -88,12 +89,14 @@ def main() -> None:
     parser.add_argument("--checks", type=int, help="of the index")
     parser.add_argument("--rows", type=int, help="of the memory; each pair takes three or four")
     parser.add_argument("--cues", type=int, default=256)
+    parser.add_argument("--piece", type=int, default=PIECE, help="pairs given in one call")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1, help="that share an exact search")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     settings = {} if given.checks is None else {"checks": given.checks}
-    for row in measure(given.weights, given.sizes, given.seed, given.index, settings, given.cues, given.rows):
+    how = (given.seed, given.index, settings, given.cues, given.rows, given.piece)
+    for row in measure(given.weights, given.sizes, *how):
         print(json.dumps(row), flush=True)
 
 

@@ -61,6 +61,12 @@ class ArrayIndex final : WordSource {
     nb::gil_scoped_release unlocked;
     index_->freeze(threads);
   }
+  void start(nb::handle steps_, nb::handle threads_) {
+    const int64_t steps = require_within("steps", taken<int64_t>(steps_, "steps"), 0, INT64_MAX);
+    const int threads = require_threads(threads_);
+    nb::gil_scoped_release unlocked;
+    index_->start(steps, threads);
+  }
   std::vector<int32_t> query(nb::handle query_) {
     const In<float> query(query_, "query", {width_});
     index_->settle(1);
@@ -142,16 +148,22 @@ void bind_indexes(nb::module_& m) {
   nb::class_<IndexSettings>(m, "IndexSettings")
       .def(
           "__init__",
-          [](IndexSettings* self, nb::handle kind, nb::handle numbers, nb::handle exact_until) {
+          [](IndexSettings* self, nb::handle kind, nb::handle numbers, nb::handle exact_until, nb::handle exact_until_coded,
+             nb::handle exact_until_short) {
             IndexSettings settings;
             settings.kind = taken<std::string>(kind, "kind");
             settings.numbers = taken<std::map<std::string, int64_t>>(numbers, "numbers", "a dict of names and ints");
-            settings.exact_until =
-                int32_t(require_within("exact_until", taken<int64_t>(exact_until, "exact_until"), 0, INT32_MAX));
+            auto words = [](const char* name, nb::handle given) {
+              return int32_t(require_within(name, taken<int64_t>(given, name), 0, INT32_MAX));
+            };
+            settings.exact_until = words("exact_until", exact_until);
+            settings.exact_until_coded = words("exact_until_coded", exact_until_coded);
+            settings.exact_until_short = words("exact_until_short", exact_until_short);
             make_index(settings, 1, 1, nullptr);  // complains about what does not exist
             new (self) IndexSettings(std::move(settings));
           },
-          "kind"_a.none(), "numbers"_a.none(), "exact_until"_a.none() = 0);
+          "kind"_a.none(), "numbers"_a.none(), "exact_until"_a.none() = 0, "exact_until_coded"_a.none() = 0,
+          "exact_until_short"_a.none() = 0);
   nb::class_<ArrayIndex>(m, "ArrayIndex")
       .def(nb::init<nb::handle, nb::handle>(), "words"_a.none(), "settings"_a.none())
       .def("insert", &ArrayIndex::insert, "row"_a.none())
@@ -160,6 +172,7 @@ void bind_indexes(nb::module_& m) {
       .def("clear", [](ArrayIndex& self) { self.index().clear(); })
       .def("build", &ArrayIndex::build, "rows"_a.none(), "threads"_a.none() = 1)
       .def("freeze", &ArrayIndex::freeze, "threads"_a.none() = 1)
+      .def("start", &ArrayIndex::start, "steps"_a.none(), "threads"_a.none() = 1)
       .def("query", &ArrayIndex::query, "query"_a.none())
       .def("nearest", &ArrayIndex::nearest, "queries"_a.none(), "at_once"_a.none() = 1)
       .def("churn", &ArrayIndex::churn, "rows"_a.none())

@@ -168,7 +168,7 @@ std::vector<int32_t> candidates(Version<T>& version, nb::handle query_) {
   const In<T> query(query_, "query", {width});
   return reading(version, [&](Timeline<T>& timeline) -> std::vector<int32_t> {
     const auto& index = timeline.index;
-    if (index) index->prepare(1);
+    if (index) index->prepare(1, 1);
     if (!index || index->is_exact()) return {};
     CandidateIndex::Scratch scratch;
     std::vector<int32_t> rows(index->max_candidates());

@@ -56,6 +56,15 @@ class BestCodes {
     cut();
     return worst_.score;
   }
+  // The rank-th best score of all that were offered, for a rank that is not more than were wanted; minus infinity when
+  // there are fewer.
+  float ranked(int32_t rank) {
+    const size_t n = std::min(static_cast<size_t>(rank), wanted_);
+    if (kept_.size() < n) return -std::numeric_limits<float>::infinity();
+    const auto at = kept_.begin() + static_cast<std::ptrdiff_t>(n) - 1;
+    std::nth_element(kept_.begin(), at, kept_.end(), before);
+    return at->score;
+  }
   // Writes the rows in no order; returns their number.
   int32_t finish(int32_t* out) {
     if (kept_.size() > wanted_) cut();

@@ -23,6 +23,9 @@
 
 namespace sparsam {
 
+// What takes as long as many steps is worth doing at the start of a call of so many, not of a shorter one.
+constexpr int64_t kStepsOfALongCall = 2048;
+
 // Where an index reads words from, as the similarity sees them: unit length for cosine, as stored otherwise.
 struct WordSource {
   virtual ~WordSource() = default;
@@ -104,6 +107,12 @@ class CandidateIndex {
   virtual bool is_value() const { return false; }
   // After changes and before queries: what is cheaper to put right once than at each change.
   virtual void settle(int threads) { (void)threads; }
+  // A call of the engine begins, of so many steps. From here on what is proposed may depend on the words of this moment,
+  // on the number of steps and on all that comes after, but on nothing that was before.
+  virtual void start(int64_t steps, int threads) {
+    (void)steps;
+    settle(threads);
+  }
 
   // All indexed rows, in no particular order.
   virtual void rows(std::vector<int32_t>& out) const = 0;

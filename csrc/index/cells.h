@@ -15,12 +15,17 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <vector>
 
 #include "support/parallel.h"
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 namespace sparsam::SPARSAM_ISA {
 
@@ -35,15 +40,25 @@ class Cells {
     int32_t begin, end;
   };
 
+  static constexpr int32_t kWords = 256;      // in a cell, on average
+
   // Of n words of `width` numbers, one after the other. `order` is what they are to be put in: order[i] is the word that
-  // comes i-th.
-  Cells(const float* words, int32_t n, int32_t width, int threads, std::vector<int32_t>& order) : width_(width) {
-    while (count_ * kWords < n) count_ *= 2;
+  // comes i-th. Its cell and distance go to `cell_in_order` and `distance_in_order`, where these are asked for.
+  Cells(const float* words, int32_t n, int32_t width, int threads, std::vector<int32_t>& order,
+        int32_t words_each = kWords, std::vector<int32_t>* cell_in_order = nullptr,
+        std::vector<float>* distance_in_order = nullptr)
+      : width_(width) {
+    while (count_ * words_each < n) count_ *= 2;
     train(words, n, threads);
     std::vector<int32_t> cell(at(n));
     std::vector<float> distance(at(n));
     assign(words, n, threads, cell.data(), distance.data());
     arrange(cell, distance, order);
+    if (cell_in_order == nullptr) return;
+    for (const int32_t i : order) {
+      cell_in_order->push_back(cell[at(i)]);
+      distance_in_order->push_back(distance[at(i)]);
+    }
   }
 
   size_t bytes() const {
@@ -75,45 +90,131 @@ class Cells {
     float best[kNear];
     std::fill_n(best, kNear, -INFINITY);
     std::fill_n(out, kNear, 0);
-    for (int32_t c = 0; c < count_; ++c) {
-      if (!(products[c] > best[kNear - 1])) continue;
+    auto offer = [&](int32_t c) {
+      if (!(products[c] > best[kNear - 1])) return;
       int32_t i = kNear - 1;
       for (; i > 0 && products[c] > best[i - 1]; --i) best[i] = best[i - 1], out[i] = out[i - 1];
       best[i] = products[c], out[i] = c;
+    };
+    for (int32_t block = 0; block < count_; block += kLanes) {
+#if defined(__AVX512F__)
+      const __m512 some = _mm512_loadu_ps(products + block);
+      uint32_t left = _mm512_cmp_ps_mask(some, _mm512_set1_ps(best[kNear - 1]), _CMP_GT_OQ);
+      for (; left != 0; left &= left - 1) offer(block + std::countr_zero(left));
+#else
+      for (int32_t c = block; c < block + kLanes; ++c) offer(c);
+#endif
     }
   }
   Part whole(int32_t c) const { return {begins_[at(c)], begins_[at(c) + 1]}; }
 
-  // Of all cells but the `near` ones, the words that may score `wanted` or more; `found` has room for count() parts.
-  int32_t far(const float* products, const int32_t* near, float wanted, float reach, int32_t* cells, Part* found) const {
+  // Of all cells but the `near` ones, the words that may score `wanted` or more; when these are more than `most`, those
+  // that may score best, about as many. `found` has room for count() parts, `cells` for count() numbers.
+  int32_t far(const float* products, const int32_t* near, float wanted, float reach, int32_t most, int32_t* cells,
+              Part* found) const {
     int32_t some = 0;
+    float best = wanted;
+#if defined(__AVX512F__)
+    const __m512 reaches = _mm512_set1_ps(reach), wants = _mm512_set1_ps(wanted);
+    __m512 most_of = wants;
+    __m512i numbers = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    for (int32_t c = 0; c < count_; c += kLanes, numbers = _mm512_add_epi32(numbers, _mm512_set1_epi32(kLanes))) {
+      const __m512 bound =
+          _mm512_fmadd_ps(reaches, _mm512_loadu_ps(farthest_.data() + c), _mm512_loadu_ps(products + c));
+      const __mmask16 enough = _mm512_cmp_ps_mask(bound, wants, _CMP_GE_OQ);
+      _mm512_mask_compressstoreu_epi32(cells + some, enough, numbers);
+      some += __builtin_popcount(enough);
+      most_of = _mm512_max_ps(most_of, bound);
+    }
+    best = _mm512_reduce_max_ps(most_of);
+#else
     for (int32_t c = 0; c < count_; ++c) {
       cells[some] = c;
-      some += products[c] + reach * farthest_[at(c)] >= wanted;
+      const float bound = products[c] + reach * farthest_[at(c)];
+      some += bound >= wanted;
+      best = std::max(best, bound);
+    }
+#endif
+    for (int32_t i = 0; i < kNear; ++i)  // they have been read
+      some = static_cast<int32_t>(std::remove(cells, cells + some, near[i]) - cells);
+    // The level at which there are about as many as may be read, by halving, as some of the cells tell; below `wanted`
+    // nothing is of use.
+    const int32_t every = some / kAsked + 1;
+    float low = wanted, high = best;
+    if (words_above(products, low, reach, cells, some, every) > most) {
+      for (int32_t round = 0; round < kHalvings; ++round) {
+        const float middle = 0.5f * (low + high);
+        (words_above(products, middle, reach, cells, some, every) > most ? low : high) = middle;
+      }
+      low = high;
     }
     int32_t parts = 0;
     for (int32_t i = 0; i < some; ++i) {
-      const int32_t c = cells[i];
-      if (std::find(near, near + kNear, c) != near + kNear) continue;
-      const float most = reach * farthest_[at(c)];
-      const float needed = most > 0.0f ? (wanted - products[c]) / most : 0.0f;  // of the farthest word's distance
-      const float level = std::min(std::max(needed * kLevels, 0.0f), static_cast<float>(kLevels - 1));
-      const int32_t words = beyond_[at(c) * kLevels + static_cast<size_t>(level)];
+      const int32_t c = cells[i], words = words_above(products, low, reach, c);
       found[parts] = words == kMany ? whole(c) : Part{begins_[at(c)], begins_[at(c)] + words};
       parts += words > 0;
     }
     return parts;
   }
 
+  // The nearest cell of each word, and how far its centroid is.
+  void assign(const float* words, int32_t n, int threads, int32_t* cell, float* distance) const {
+    parallel_parts((n + kAtOnce - 1) / kAtOnce, threads, [&](int32_t begin, int32_t end) {
+      for (int32_t part = begin; part < end; ++part) assign_some(words, part * kAtOnce, n, cell, distance);
+    });
+  }
+
+  // Which words each cell has, and the order that puts them together, those of a cell farthest first.
+  void arrange(const std::vector<int32_t>& cell, const std::vector<float>& distance, std::vector<int32_t>& order) {
+    order.resize(cell.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+      if (cell[at(a)] != cell[at(b)]) return cell[at(a)] < cell[at(b)];
+      return distance[at(a)] != distance[at(b)] ? distance[at(a)] > distance[at(b)] : a < b;
+    });
+    begins_.assign(at(count_) + 1, 0);
+    for (const int32_t c : cell) ++begins_[at(c) + 1];
+    std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
+    farthest_.assign(at(count_), 0.0f);
+    beyond_.assign(at(count_) * kLevels, 0);
+    for (int32_t c = 0; c < count_; ++c) {
+      const auto [begin, end] = whole(c);
+      if (begin == end) continue;
+      // A cell's words may all lie on its centroid.
+      farthest_[at(c)] = std::max(distance[at(order[at(begin)])], 1e-12f);
+      for (int32_t i = begin; i < end; ++i)
+        for (int32_t level = 0; level < kLevels; ++level)
+          if (distance[at(order[at(i)])] * kLevels >= farthest_[at(c)] * static_cast<float>(level))
+            beyond_[at(c) * kLevels + at(level)] = static_cast<uint16_t>(std::min(i + 1 - begin, kMany));
+    }
+  }
+
  private:
-  static constexpr int32_t kWords = 256;  // in a cell, on average
   static constexpr int32_t kSample = 16;  // words of the sample for each cell
   static constexpr int32_t kRounds = 3;
   static constexpr int32_t kLanes = 16, kAtOnce = 8;
   static constexpr int32_t kLevels = 16;      // of distance
+  static constexpr int32_t kHalvings = 6;     // of a range of scores
+  static constexpr int32_t kAsked = 192;      // cells that tell where to halve
   static constexpr int32_t kMany = 65'535;  // words that a level counts no further than
 
   static size_t at(int32_t i) { return static_cast<size_t>(i); }
+
+  // Words of a cell, or about as many of several, that may score `wanted` or more.
+  int32_t words_above(const float* products, float wanted, float reach, int32_t c) const {
+    const float most = reach * farthest_[at(c)];
+    if (!(most > 0.0f)) return beyond_[at(c) * kLevels];  // no word is in it
+    const float needed = (wanted - products[c]) * kLevels / most;  // of the farthest word's distance
+    if (needed > static_cast<float>(kLevels)) return 0;
+    const auto level = static_cast<int32_t>(std::max(needed, 0.0f));
+    return beyond_[at(c) * kLevels + at(std::min(level, kLevels - 1))];
+  }
+  int64_t words_above(const float* products, float wanted, float reach, const int32_t* cells, int32_t count,
+                      int32_t every) const {
+    int64_t words = 0;
+    for (int32_t i = 0; i < count; i += every) words += words_above(products, wanted, reach, cells[i]);
+    return words * every;
+  }
 
   void train(const float* words, int32_t n, int threads) {
     const int32_t size = std::min(n, kSample * count_);
@@ -155,12 +256,6 @@ class Cells {
       }
   }
 
-  // The nearest cell of each word, and how far its centroid is.
-  void assign(const float* words, int32_t n, int threads, int32_t* cell, float* distance) const {
-    parallel_parts((n + kAtOnce - 1) / kAtOnce, threads, [&](int32_t begin, int32_t end) {
-      for (int32_t part = begin; part < end; ++part) assign_some(words, part * kAtOnce, n, cell, distance);
-    });
-  }
   void assign_some(const float* words, int32_t first, int32_t n, int32_t* cell, float* distance) const {
     const float* word[kAtOnce];
     for (int32_t i = 0; i < kAtOnce; ++i) word[i] = words + at(std::min(first + i, n - 1)) * at(width_);
@@ -194,30 +289,6 @@ class Cells {
       for (int32_t j = 0; j < width_; ++j) square += word[i][j] * word[i][j];
       cell[first + i] = found;
       distance[first + i] = std::sqrt(std::max(0.0f, square - 2.0f * most));
-    }
-  }
-
-  void arrange(const std::vector<int32_t>& cell, const std::vector<float>& distance, std::vector<int32_t>& order) {
-    order.resize(cell.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-      if (cell[at(a)] != cell[at(b)]) return cell[at(a)] < cell[at(b)];
-      return distance[at(a)] != distance[at(b)] ? distance[at(a)] > distance[at(b)] : a < b;
-    });
-    begins_.assign(at(count_) + 1, 0);
-    for (const int32_t c : cell) ++begins_[at(c) + 1];
-    std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
-    farthest_.assign(at(count_), 0.0f);
-    beyond_.assign(at(count_) * kLevels, 0);
-    for (int32_t c = 0; c < count_; ++c) {
-      const auto [begin, end] = whole(c);
-      if (begin == end) continue;
-      // A cell's words may all lie on its centroid.
-      farthest_[at(c)] = std::max(distance[at(order[at(begin)])], 1e-12f);
-      for (int32_t i = begin; i < end; ++i)
-        for (int32_t level = 0; level < kLevels; ++level)
-          if (distance[at(order[at(i)])] * kLevels >= farthest_[at(c)] * static_cast<float>(level))
-            beyond_[at(c) * kLevels + at(level)] = static_cast<uint16_t>(std::min(i + 1 - begin, kMany));
     }
   }
 

@@ -27,6 +27,7 @@ class CodeList {
   };
 
   CodeList(int32_t word_size, uint64_t seed) : codes_(word_size, seed) {}
+  explicit CodeList(const WordCodes& codes) : codes_(codes) {}  // an empty one
 
   const WordCodes& codes() const { return codes_; }
   void set_centre(const float* centre) { codes_.set_centre(centre); }  // of what is coded from now on
@@ -40,13 +41,13 @@ class CodeList {
     const int32_t place = first * kQuarterWords;
     return {codes_at(first), codes_.planes(), factors_.data() + place, biases_.data() + place, place, count};
   }
-  // A part that is going to be read.
-  void prefetch(int32_t place) const {
-    constexpr int32_t kLines = 4;
-    const uint8_t* codes = codes_at(place / kQuarterWords);
-    for (int32_t line = 0; line < kLines; ++line) __builtin_prefetch(codes + 64 * line);
-    __builtin_prefetch(factors_.data() + place);
-    __builtin_prefetch(biases_.data() + place);
+  // Words that are going to be read, the first of them at least.
+  void prefetch(int32_t begin, int32_t end) const {
+    constexpr int32_t kMost = 4;  // quarters
+    const int32_t first = begin / kQuarterWords, last = std::min((end - 1) / kQuarterWords, first + kMost - 1);
+    const size_t bytes = at(last - first + 1) * quarter_bytes();
+    for (size_t line = 0; line < bytes; line += 64) __builtin_prefetch(codes_at(first) + line);
+    __builtin_prefetch(bounds_.data() + begin / kBlockWords);
   }
 
   // The row's place, after the last one; it has no code yet.
@@ -112,6 +113,28 @@ class CodeList {
     for (int32_t block = 0; block < blocks(); ++block) note_bounds(block);
   }
 
+  // Puts at place i the word that is at place order[i], here or, when that is not less than size(), in another list.
+  void join(const CodeList& other, const std::vector<int32_t>& order) {
+    CodeList all(codes_);
+    all.reserve((order.size() + kBlockWords - 1) / kBlockWords);
+    for (size_t i = 0; i < order.size(); ++i) {
+      const CodeList& source = order[i] < size() ? *this : other;
+      const int32_t from = order[i] < size() ? order[i] : order[i] - size();
+      const int32_t to = all.push(source.rows_[at(from)]);
+      all.copy_code(source.blocks_.get(), from, to);
+      all.factors_[at(to)] = source.factors_[at(from)];
+      all.biases_[at(to)] = source.biases_[at(from)];
+    }
+    all.note_all_bounds();
+    std::swap(places_, all.places_);
+    rows_.swap(all.rows_);
+    factors_.swap(all.factors_);
+    biases_.swap(all.biases_);
+    bounds_.swap(all.bounds_);
+    std::swap(blocks_, all.blocks_);
+    std::swap(reserved_, all.reserved_);
+  }
+
   // Puts the word at place order[i] at place i.
   void reorder(const std::vector<int32_t>& order) {
     auto before = aligned_array<uint8_t>(reserved_ * block_bytes());
@@ -155,10 +178,11 @@ class CodeList {
   size_t block_bytes() const { return 4 * quarter_bytes(); }
   const uint8_t* codes_at(int32_t quarter) const { return blocks_.get() + at(quarter) * quarter_bytes(); }
   // Where the four bytes of a word in its first plane lie; those in the next are kPlaneBytes further on.
-  uint8_t* code_at(uint8_t* blocks, int32_t place) const {
+  template <class Byte>
+  Byte* code_at(Byte* blocks, int32_t place) const {
     return blocks + at(place / kQuarterWords) * quarter_bytes() + at(4 * (place % kQuarterWords));
   }
-  void copy_code(uint8_t* blocks, int32_t from, int32_t to) {
+  void copy_code(const uint8_t* blocks, int32_t from, int32_t to) {
     const uint8_t* source = code_at(blocks, from);
     uint8_t* target = code_at(blocks_.get(), to);
     for (int32_t p = 0; p < codes_.planes(); ++p) std::memcpy(target + p * kPlaneBytes, source + p * kPlaneBytes, 4);

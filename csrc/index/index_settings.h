@@ -14,6 +14,9 @@ struct IndexSettings {
   std::string kind;                        // "scan", "kdtree", "lsh"
   std::map<std::string, int64_t> numbers;  // its settings by name; those left out have their defaults
   int32_t exact_until = 0;                 // up to this many words, search exactly
+  // The same where exact search looks at codes of 8 bits first (index/sketch_scan.h), in long calls and in short ones.
+  int32_t exact_until_coded = 0;
+  int32_t exact_until_short = 0;
   bool by_distance = false;                // words that are not of unit length count as similar when they are near
 
   bool operator==(const IndexSettings&) const = default;
@@ -25,5 +28,9 @@ using IndexMaker = std::unique_ptr<CandidateIndex> (*)(const IndexSettings&, int
 // setting that does not exist, or a value out of range.
 std::unique_ptr<CandidateIndex> make_index(const IndexSettings& settings, int32_t rows, int32_t width,
                                            const WordSource* source);
+
+// Does exact search over words of this width look at codes first, on this processor? Cosine similarity, of words that an
+// episode has written.
+bool searches_codes(int32_t width);
 
 }  // namespace sparsam

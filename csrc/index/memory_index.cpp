@@ -78,8 +78,12 @@ MemoryIndex<T>::~MemoryIndex() {
 
 template <class T>
 bool MemoryIndex<T>::wants_exact() const {
-  const size_t looked_at = memory_.has_initial() ? size_t(memory_.rows()) : memory_.written().size();
-  return looked_at <= size_t(settings_.exact_until);
+  if (memory_.has_initial()) return memory_.rows() <= settings_.exact_until;
+  const bool coded = unit_ && searches_codes(memory_.width());
+  const int32_t most = !coded                                ? settings_.exact_until
+                       : steps_ < kStepsOfALongCall ? settings_.exact_until_short
+                                                             : settings_.exact_until_coded;
+  return memory_.written().size() <= size_t(most);
 }
 
 template <class T>
@@ -92,14 +96,15 @@ void MemoryIndex<T>::discard() {
 }
 
 template <class T>
-void MemoryIndex<T>::prepare(int threads) {
+void MemoryIndex<T>::prepare(int threads, int64_t steps) {
+  steps_ = steps;
   const std::vector<int32_t> stale = memory_.take_stale();
   if (wants_exact()) return discard();
   if (index_ != nullptr && !index_->is_value() && (changed_ || !stale.empty())) discard();
   if (index_ == nullptr) return build(threads);
   try {
     for (const int32_t row : stale) take_in(row);
-    index_->settle(threads);
+    index_->start(steps, threads);
   } catch (...) {
     discard();
     throw;
@@ -168,7 +173,7 @@ void MemoryIndex<T>::build(int threads) {
     present_.emplace(base->present);
     try {
       for (const int32_t row : written) take_in(row);
-      index_->settle(threads);
+      index_->start(steps_, threads);
     } catch (...) {
       discard();
       throw;
@@ -186,6 +191,7 @@ void MemoryIndex<T>::build(int threads) {
     present_->insert(row);
   }
   own->build(rows.data(), static_cast<int32_t>(rows.size()), threads);
+  own->start(steps_, threads);
   index_ = std::move(own);
   changed_ = false;
 }

@@ -68,8 +68,8 @@ class MemoryIndex {
     return settings_ == with_distance(settings, by_distance) && unit_ == unit;
   }
 
-  // Before a forward pass: build the index, or take in the rows that were taken back or applied again.
-  void prepare(int threads);
+  // Before a forward pass of so many steps: build the index, or take in the rows that were taken back or applied again.
+  void prepare(int threads, int64_t steps);
   // After a step's writes: these rows have new words and norms.
   void wrote(const int32_t* rows, int count);
 
@@ -114,6 +114,7 @@ class MemoryIndex {
   std::unique_ptr<CandidateIndex> index_;  // null while search is exact
   std::optional<RowSet> present_;          // rows in the index
   bool changed_ = false;                   // since it was built
+  int64_t steps_ = 0;                      // of the forward pass
   std::vector<float> word_;
   std::vector<float> queries_;
 };
@@ -121,14 +122,14 @@ class MemoryIndex {
 // Gives a memory the index that a forward pass asks for, ready to use; none for null settings.
 template <class T>
 void use_index(std::unique_ptr<MemoryIndex<T>>& index, Memory<T>& memory, const IndexSettings* settings, bool unit,
-               int threads, bool by_distance = false) {
+               int threads, bool by_distance, int64_t steps) {
   if (settings == nullptr) {
     index.reset();
     return;
   }
   if (index == nullptr || !index->is(*settings, unit, by_distance))
     index = std::make_unique<MemoryIndex<T>>(memory, *settings, unit, by_distance);
-  index->prepare(threads);
+  index->prepare(threads, steps);
 }
 
 extern template class MemoryIndex<float>;

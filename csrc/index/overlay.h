@@ -89,6 +89,7 @@ class OverlayIndex final : public CandidateIndex {
   }
 
   bool is_value() const override { return base_->is_value() && own_->is_value(); }
+  void start(int64_t steps, int threads) override { own_->start(steps, threads); }
   void settle(int threads) override { own_->settle(threads); }
 
   int32_t query(const float* query, Scratch& scratch, int32_t* out) const override {

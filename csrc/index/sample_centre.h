@@ -44,9 +44,12 @@ class SampleCentre {
 
   // May the centre have moved?
   bool is_stale() const { return stale_; }
+  // Does bringing it up to date take all indexed rows?
+  bool is_incomplete() const { return incomplete_; }
   const float* centre() const { return centre_.data(); }
 
-  // Brings the centre up to date; `rows` are all indexed rows, in any order. True when it has moved.
+  // Brings the centre up to date; `rows` are all indexed rows, in any order, if it is
+  // incomplete. True when it has moved.
   bool refresh(const std::vector<int32_t>& rows, const WordSource& source) {
     if (incomplete_) {
       sample_.clear();

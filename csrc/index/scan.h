@@ -16,6 +16,8 @@
 #include "index/candidate_index.h"
 #include "index/cells.h"
 #include "index/code_list.h"
+#include "index/code_reader.h"
+#include "index/growing_cells.h"
 #include "index/sample_centre.h"
 #include "support/parallel.h"
 
@@ -23,7 +25,7 @@ namespace sparsam::SPARSAM_ISA {
 
 struct ScanSettings {
   int32_t checks = 96;  // words proposed per query
-  int32_t reach = 58;   // hundredths, of a memory that does not change (cells.h); with 0 all of it is read
+  int32_t reach = 58;   // hundredths, in cells (cells.h) of words of width 32; with 0 all of them are read
   uint64_t seed = 0;
   bool by_distance = false;  // the nearest words, not those of largest inner product
 };
@@ -43,35 +45,57 @@ class Scan final : public CandidateIndex {
     check_absent(row, contains(row));
     check_word(row, word);
     check_source();
-    cells_.reset();
-    encode(list_.push(row), word);
+    changing();
+    CodeList& to = growing_ ? growing_->late() : list_;
+    encode(to, to.push(row), word);
     centre_.inserted(row);
   }
 
   void remove(int32_t row) override {
     check_row(row);
-    const int32_t place = list_.find(row);
-    check_present(row, place >= 0);
-    cells_.reset();
-    list_.remove(place);
+    check_present(row, contains(row));
+    changing();
+    const int32_t late = growing_ ? growing_->late().find(row) : -1;
+    if (late >= 0)
+      growing_->late().remove(late);
+    else if (growing_)
+      growing_->hide(list_.find(row));
+    else
+      list_.remove(list_.find(row));
     centre_.removed(row);
   }
 
   void update(int32_t row, const float* word) override {
     check_row(row);
-    const int32_t place = list_.find(row);
-    check_present(row, place >= 0);
+    check_present(row, contains(row));
     check_word(row, word);
-    cells_.reset();
-    encode(place, word);
+    changing();
+    const int32_t late = growing_ ? growing_->late().find(row) : -1;
+    if (late >= 0) {
+      encode(growing_->late(), late, word);
+    } else if (growing_) {
+      growing_->hide(list_.find(row));
+      encode(growing_->late(), growing_->late().push(row), word);
+    } else {
+      encode(list_, list_.find(row), word);
+    }
     centre_.updated(row);
   }
 
-  bool contains(int32_t row) const override { return row >= 0 && list_.find(row) >= 0; }
-  int32_t size() const override { return list_.size(); }
+  bool contains(int32_t row) const override {
+    if (row < 0) return false;
+    const int32_t place = list_.find(row);
+    if (!growing_) return place >= 0;
+    return (place >= 0 && !growing_->is_hidden(place)) || growing_->late().find(row) >= 0;
+  }
+  int32_t size() const override {
+    return list_.size() + (growing_ ? growing_->late().size() - growing_->hidden_count() : 0);
+  }
 
   void clear() override {
     cells_.reset();
+    growing_.reset();
+    long_call_ = false;
     list_.clear();
     centre_.clear();
     list_.set_centre(centre_.centre());
@@ -79,11 +103,28 @@ class Scan final : public CandidateIndex {
 
   // All words about the present centre; while every word is proposed anyway, codes need not be right.
   void settle(int threads) override {
-    if (!centre_.is_stale() || size() <= settings_.checks) return;
-    check_source();
-    if (!centre_.refresh(list_.rows(), *source_)) return;
-    list_.set_centre(centre_.centre());
-    encode_all(threads);
+    if (centre_.is_stale() && size() > settings_.checks) {
+      check_source();
+      std::vector<int32_t> all;
+      if (centre_.is_incomplete()) rows(all);
+      if (centre_.refresh(all, *source_)) {
+        dissolve();
+        list_.set_centre(centre_.centre());
+        encode_all(threads);
+      }
+    }
+    if (growing_ && growing_->is_outgrown(size())) dissolve();
+    if (growing_ && growing_->is_behind(list_.size())) growing_->catch_up(list_, *source_, threads);
+    if (growing_ || !long_call_ || size() < GrowingCells::kFewest) return;
+    growing_ = std::make_unique<GrowingCells>(list_, *source_, word_size_, threads);
+    changed_ = false;
+  }
+
+  void start(int64_t steps, int threads) override {
+    if (cells_ != nullptr) return;
+    long_call_ = steps >= kStepsOfALongCall && settings_.reach > 0 && !settings_.by_distance;
+    if (!long_call_ || changed_) dissolve();  // centroids are those of this call
+    settle(threads);
   }
 
   int32_t max_candidates() const override { return std::min(settings_.checks, capacity_); }
@@ -100,8 +141,9 @@ class Scan final : public CandidateIndex {
     if (size() <= settings_.checks) {
       for (int h = 0; h < heads; ++h) {
         counts[h] = 0;
-        for (const int32_t row : list_.rows())
-          if (!is_hidden(hidden, row)) out[h * stride + counts[h]++] = row;
+        each_row([&](int32_t row) {
+          if (!CodeReader::is_set(hidden, row)) out[h * stride + counts[h]++] = row;
+        });
       }
       return;
     }
@@ -116,37 +158,39 @@ class Scan final : public CandidateIndex {
                          scratch.numbers.data());
       best[at(h)].set_query(made.unit, made.base, made.constant);
     }
-    if (cells_ != nullptr) {
-      const int32_t cells = cells_->count();
-      scratch.products.resize(at(Cells::kQueries) * at(cells));
+    const CodeReader list(list_, hidden, growing_ ? growing_->hidden() : nullptr);
+    if (const Cells* cells = growing_ ? &growing_->cells() : cells_.get()) {
+      scratch.products.resize(at(Cells::kQueries) * at(cells->count()));
       for (int h = 0; h < heads; ++h) {
         const int of_some = h % Cells::kQueries;
         if (of_some == 0)
-          cells_->multiply(queries + h * word_size_, std::min(heads - h, Cells::kQueries), scratch.products.data());
-        read_cells(best[at(h)], queries + h * word_size_, scratch.products.data() + at(of_some) * at(cells),
-                   scratch.bytes.data() + at(h) * at(codes.components()), scratch, hidden);
-        counts[h] = best[at(h)].finish(out + h * stride);
+          cells->multiply(queries + h * word_size_, std::min(heads - h, Cells::kQueries), scratch.products.data());
+        read_cells(*cells, list, best[at(h)], queries + h * word_size_,
+                   scratch.products.data() + at(of_some) * at(cells->count()),
+                   scratch.bytes.data() + at(h) * at(codes.components()), scratch);
       }
+      if (growing_) CodeReader(growing_->late(), hidden, nullptr).scan(best.data(), heads, scratch, 1);
+      for (int h = 0; h < heads; ++h) counts[h] = best[at(h)].finish(out + h * stride);
       return;
     }
     // Most of the work of choosing is done while the bound is still low. So a sample sets it first, at a score that
     // about four times as many words reach as are wanted; should they be too few, the scan is done again without it.
     const int32_t guess = std::max(1, settings_.checks * kMargin / kSampled);
     for (int h = 0; h < heads; ++h) best[at(h)].begin(guess);
-    scan(best.data(), heads, scratch, kSampled, hidden);
+    list.scan(best.data(), heads, scratch, kSampled);
     for (int h = 0; h < heads; ++h) best[at(h)].begin(settings_.checks, best[at(h)].lowest());
-    scan(best.data(), heads, scratch, 1, hidden);
+    list.scan(best.data(), heads, scratch, 1);
     bool full = true;
     for (int h = 0; h < heads; ++h) full &= best[at(h)].is_full();
     if (!full) {
       for (int h = 0; h < heads; ++h) best[at(h)].begin(settings_.checks);
-      scan(best.data(), heads, scratch, 1, hidden);
+      list.scan(best.data(), heads, scratch, 1);
     }
     for (int h = 0; h < heads; ++h) counts[h] = best[at(h)].finish(out + h * stride);
   }
 
   void rows(std::vector<int32_t>& out) const override {
-    out.insert(out.end(), list_.rows().begin(), list_.rows().end());
+    each_row([&](int32_t row) { out.push_back(row); });
   }
 
   void build(const int32_t* rows, int32_t n, int threads) override {
@@ -185,6 +229,9 @@ class Scan final : public CandidateIndex {
     copy->list_.copy_from(list_);
     copy->centre_ = centre_;
     copy->cells_ = cells_;
+    if (growing_) copy->growing_ = std::make_unique<GrowingCells>(*growing_);
+    copy->long_call_ = long_call_;
+    copy->changed_ = changed_;
     return copy;
   }
 
@@ -192,14 +239,16 @@ class Scan final : public CandidateIndex {
     return std::make_unique<Scan>(capacity_, word_size_, settings_, source_);
   }
 
-  size_t bytes() const override { return list_.bytes() + (cells_ ? cells_->bytes() : 0); }
+  size_t bytes() const override {
+    return list_.bytes() + (cells_ ? cells_->bytes() : 0) + (growing_ ? growing_->bytes() : 0);
+  }
 
   const ScanSettings& settings() const { return settings_; }
 
  private:
   using Head = Scratch::Head;
+  static constexpr int32_t kReadAtLeast = 12288, kReadOf = 64;
   static constexpr int32_t kSampled = 16, kMargin = 4;  // blocks of which one is sampled; see query_all
-  static constexpr int32_t kAtOnce = 16;                // blocks that share a bound
   static size_t at(int32_t i) { return static_cast<size_t>(i); }
   static ScanSettings checked(const ScanSettings& s) {
     if (s.checks < 1) throw std::invalid_argument("checks: expected at least 1, got " + std::to_string(s.checks));
@@ -207,17 +256,31 @@ class Scan final : public CandidateIndex {
       throw std::invalid_argument("reach: expected 0 to 100, got " + std::to_string(s.reach));
     return s;
   }
-  static bool is_hidden(const uint64_t* hidden, int32_t row) {
-    return hidden != nullptr && (hidden[at(row) / 64] >> (row % 64) & 1) != 0;
-  }
   static std::vector<Head>& scratch_heads(Scratch& scratch, int heads) {
     if (scratch.heads.size() < at(heads)) scratch.heads.resize(at(heads));
     return scratch.heads;
   }
 
-  void encode(int32_t place, const float* word) {
-    list_.encode(place, word, settings_.by_distance, work_.data(), code_.data());
-    list_.note_bounds(place / kBlockWords);
+  // Before a change: an index that was frozen is one no more.
+  void changing() {
+    cells_.reset();
+    changed_ = true;
+  }
+  void dissolve() {
+    if (growing_) growing_->dissolve(list_);
+    growing_.reset();
+  }
+  template <class Call>
+  void each_row(const Call& call) const {
+    for (int32_t place = 0; place < list_.size(); ++place)
+      if (!growing_ || !growing_->is_hidden(place)) call(list_.rows()[at(place)]);
+    if (!growing_) return;
+    for (const int32_t row : growing_->late().rows()) call(row);
+  }
+
+  void encode(CodeList& list, int32_t place, const float* word) {
+    list.encode(place, word, settings_.by_distance, work_.data(), code_.data());
+    list.note_bounds(place / kBlockWords);
   }
 
   void encode_all(int threads) {
@@ -234,101 +297,35 @@ class Scan final : public CandidateIndex {
     list_.note_all_bounds();
   }
 
-  // Offers the words of one in `every` stretches of blocks to the heads; shorter stretches where not all are best for.
-  void scan(Head* best, int heads, Scratch& scratch, int32_t every, const uint64_t* hidden) const {
-    const NoteScores note = note_scores();
-    const int32_t blocks = list_.blocks(), stretch = every == 1 ? kAtOnce : 1;
-    int32_t* least = scratch.least.data();
-    for (int32_t from = 0; from < blocks; from += stretch * every) {
-      const int32_t to = std::min(blocks, from + stretch);
-      CodeList::Bounds b = list_.bounds(from);
-      for (int32_t block = from + 1; block < to; ++block) b.include(list_.bounds(block));
-      for (int h = 0; h < heads; ++h) least[h] = least_sum(best[h], b);
-      note(list_.quarters(4 * from, 4 * (to - from)), heads, scratch.bytes.data(), least, best);
-      for (int h = 0; h < heads; ++h)
-        if (best[h].noted_count > Head::kNoted - kAtOnce * kBlockWords || !best[h].has_bound())
-          take_noted(best[h], hidden);
-    }
-    for (int h = 0; h < heads; ++h) take_noted(best[h], hidden);
-  }
-
   // The best words of the cells nearest to a query, and of those that may hold as good ones.
-  void read_cells(Head& head, const float* query, const float* products, const int8_t* bytes, Scratch& scratch,
-                  const uint64_t* hidden) const {
-    const int32_t cells = cells_->count();
-    scratch.cells.resize(at(cells));
-    scratch.parts.resize(2 * at(cells));
+  void read_cells(const Cells& cells, const CodeReader& list, Head& head, const float* query, const float* products,
+                  const int8_t* bytes, Scratch& scratch) const {
+    scratch.cells.resize(at(cells.count()));
+    scratch.parts.resize(2 * at(cells.count()));
     auto* parts = reinterpret_cast<Cells::Part*>(scratch.parts.data());
     int32_t near[Cells::kNear];
-    cells_->nearest(products, near);
-    for (int32_t i = 0; i < Cells::kNear; ++i) parts[i] = cells_->whole(near[i]);
-    head.begin(Cells::kRank);
-    read(head, parts, Cells::kNear, bytes, hidden);
-    // From the estimate to (word, query), as centroids are compared.
-    const float wanted = head.lowest() + head.constant;
+    cells.nearest(products, near);
+    for (int32_t i = 0; i < Cells::kNear; ++i) parts[i] = cells.whole(near[i]);
     head.begin(settings_.checks);
-    read(head, parts, Cells::kNear, bytes, hidden);
+    list.read(head, parts, Cells::kNear, bytes);
+    // From the estimate to (word, query), as centroids are compared.
+    const float wanted = head.ranked(Cells::kRank) + head.constant;
     float square = 0.0f;
     for (int32_t j = 0; j < word_size_; ++j) square += query[j] * query[j];
-    const float reach = 0.01f * static_cast<float>(settings_.reach) * std::sqrt(square);
-    const int32_t found = cells_->far(products, near, wanted, reach, scratch.cells.data(), parts);
-    read(head, parts, found, bytes, hidden);
-  }
-
-  // The first and the last quarter of a part have words of others, which were noted since there were `before`.
-  static void drop_others(Head& head, int32_t before, const Cells::Part& part) {
-    int32_t end = head.noted_count, begin = before;
-    while (end > before && head.noted_places[end - 1] >= part.end) --end;
-    while (begin < end && head.noted_places[begin] < part.begin) ++begin;
-    if (begin > before) {
-      std::copy(head.noted_places + begin, head.noted_places + end, head.noted_places + before);
-      std::copy(head.noted_scores + begin, head.noted_scores + end, head.noted_scores + before);
-    }
-    head.noted_count = before + end - begin;
-  }
-
-  void read(Head& head, const Cells::Part* parts, int32_t count, const int8_t* bytes, const uint64_t* hidden) const {
-    constexpr int32_t kAhead = 4;  // parts on their way from memory
-    const NoteScores note = note_scores();
-    const int32_t least = std::numeric_limits<int32_t>::min() + 1;
-    for (int32_t i = 0; i < count; ++i) {
-      if (i + kAhead < count) list_.prefetch(parts[i + kAhead].begin);
-      const int32_t last = (parts[i].end + kQuarterWords - 1) / kQuarterWords;
-      for (int32_t quarter = parts[i].begin / kQuarterWords; quarter < last; quarter += 4 * kAtOnce) {
-        const int32_t before = head.noted_count;
-        note(list_.quarters(quarter, std::min(4 * kAtOnce, last - quarter)), 1, bytes, &least, &head);
-        drop_others(head, before, parts[i]);
-        if (head.noted_count > Head::kNoted - kAtOnce * kBlockWords) take_noted(head, hidden);
-      }
-    }
-    take_noted(head, hidden);
-  }
-
-  // The least sum with which a word of a block could be taken.
-  static int32_t least_sum(const Head& head, const CodeList::Bounds& b) {
-    const float wanted = head.worst() - b.most_bias;
-    const float over = wanted > 0.0f ? b.over_most : b.over_least;
-    if (over == 0.0f) return std::numeric_limits<int32_t>::min() + 1;
-    // Rounding must not lose a word: 2 is more than it can amount to in sums of 16 bits.
-    const float sum = (wanted * over - head.base) * head.over_unit - 2.0f;
-    return static_cast<int32_t>(std::min(std::max(sum, -1e5f), 1e5f));
-  }
-
-  void take_noted(Head& head, const uint64_t* hidden) const {
-    for (int32_t i = 0; i < head.noted_count; ++i) __builtin_prefetch(list_.rows().data() + head.noted_places[i]);
-    for (int32_t i = 0; i < head.noted_count; ++i) {
-      if (head.noted_places[i] >= size()) break;  // what lies beyond the last word
-      const int32_t row = list_.rows()[at(head.noted_places[i])];
-      const float score = head.noted_scores[i];
-      if (head.would_take(score, row) && !is_hidden(hidden, row)) head.take(score, row);
-    }
-    head.noted_count = 0;
+    // The part of a word's distance that lies along a query goes with one over the square root of the width.
+    const float share = 0.01f * static_cast<float>(settings_.reach) * std::sqrt(32.0f / static_cast<float>(word_size_));
+    const float reach = std::min(share, 1.0f) * std::sqrt(square);
+    const int32_t found = cells.far(products, near, wanted, reach, std::max(kReadAtLeast, size() / kReadOf), scratch.cells.data(), parts);
+    list.read(head, parts, found, bytes);
   }
 
   ScanSettings settings_;
   CodeList list_;
   SampleCentre centre_;
   std::shared_ptr<const Cells> cells_;  // of a frozen index
+  std::unique_ptr<GrowingCells> growing_;  // of one that changes, in a long call
+  bool long_call_ = false;
+  bool changed_ = false;  // since the growing cells were made
   std::vector<float> work_;
   std::vector<uint8_t> code_;
 };

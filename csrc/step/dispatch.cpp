@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "memory/word_sketch.h"
 #include "step/sequence.h"
 
 namespace sparsam {
@@ -71,5 +72,14 @@ std::unique_ptr<CandidateIndex> make_index(const IndexSettings& settings, int32_
   return chosen().index_maker(settings, rows, width, source);
 }
 const char* selected_isa() { return chosen().name; }
+bool searches_codes(int32_t width) {
+#ifdef SPARSAM_X86
+  static const bool multiplies_bytes = __builtin_cpu_supports("avx512vnni") && std::strcmp(chosen().name, "avx512") == 0;
+  return multiplies_bytes && width <= WordSketch::kMostColumns;
+#else
+  (void)width;
+  return false;
+#endif
+}
 
 }  // namespace sparsam

@@ -230,7 +230,7 @@ std::shared_ptr<Record<T>> run_forward(const ForwardCall<T>& call) {
                                      : nullptr);
       f.journals.push_back(result->journals[b].get());
       use_index(f.timelines[b]->index, f.timelines[b]->memory, s.index.get(), s.similarity == Similarity::kCosine,
-                call.threads, s.similarity == Similarity::kEuclidean);
+                call.threads, s.similarity == Similarity::kEuclidean, call.lengths[b]);
     }
     for (int64_t begin = 0;; begin += piece) {
       const int64_t steps = std::min(piece, s.steps - begin);

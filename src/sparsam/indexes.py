@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from sparsam import checks
 
@@ -66,16 +66,19 @@ def _check(index: Index, **highest: int) -> None:
 class Scan(Index):
     """A scan of every word in four bits a component; the best by estimated score are scored exactly.
 
-    What it finds depends on words, rows, seed and query alone. On words of trained models it finds 0.98 of the true K
-    or more (`docs/ann.md`), those that lie far from the query too, which hashes and trees miss.
+    What it finds depends on words, rows, seed and query, and in a long call on when words were put into cells. On words
+    of trained models it finds 0.95 of the true K or more (`docs/ann.md`), those that lie far from the query too, which
+    hashes and trees miss.
 
-    The words that a memory is pre-loaded with do not change. From 65,536 words on they are put into cells, and a query
-    reads the cells near it and, of all others, the words that may be as similar: a few hundredths of them.
+    Many words are put into cells: those that a memory is pre-loaded with, from 65,536 on, and those that were written,
+    from 32,768 on, in a call of 2,048 steps or more. A query reads the cells near it and, of all others, the words that
+    may be as similar: a few hundredths of them.
 
     Args:
         checks: the most words scored per query; a memory of no more words than this is searched exactly.
-        reach: how far from the centre of its cell, towards the query, a pre-loaded word is expected at most, in
-            hundredths. More reads more words and finds more; 0 reads all of them.
+        reach: how far from the centre of its cell, towards the query, a word is expected at most, in hundredths for
+            words of width 32 (it goes with one over the square root). More reads more words and finds more; 0 reads
+            all of them.
         seed: of the rotation before coding, and of the sample whose mean is the centre of the words.
     """
 
@@ -98,8 +101,8 @@ class Scan(Index):
 class KDForest(Index):
     """An ensemble of randomized k-d trees, searched best bin first with one budget over all trees.
 
-    The default budget is for recall, not for speed: 1.00, 0.97 and 0.93 of the true K on words that a trained model
-    wrote along 4,096, 50,000 and 200,000 pairs. A few hundred checks are fast and find what lies near the query.
+    The default budget is for recall, not for speed: 0.96 of the true K or more on words that a trained model wrote
+    along 4,096, 50,000 and 200,000 pairs. A few hundred checks are fast and find what lies near the query.
 
     Args:
         trees: number of trees, each in axes of its own.
@@ -111,7 +114,7 @@ class KDForest(Index):
     name: ClassVar[str] = "kdtree"
     kind: ClassVar[str] = "kdtree"
     trees: int = 4
-    checks: int = 12_288
+    checks: int = 20_480
     leaf: int = 7
     seed: int = 0
 
@@ -124,8 +127,8 @@ class KDForest(Index):
 class LSH(Index):
     """Locality-sensitive hashing: signs of random projections, as a list of sketches or in several tables.
 
-    The defaults are for recall: the sketches of all words are compared, and 1.00, 0.98 and 0.96 of the true K are found
-    on words that a trained model wrote along 4,096, 50,000 and 200,000 pairs. `LSH(few=8192, checks=32)` reads a few
+    The defaults are for recall: the sketches of all words are compared, and 0.95 of the true K or more are found on
+    words that a trained model wrote along 4,096, 50,000 and 200,000 pairs. `LSH(few=8192, checks=32)` reads a few
     buckets of hash tables instead, in microseconds, and finds what lies near the query.
 
     Args:
@@ -142,7 +145,7 @@ class LSH(Index):
     tables: int = 4
     bits: int = 0
     probes: int = 48
-    checks: int = 12_288
+    checks: int = 20_480
     few: int = LARGEST
     seed: int = 0
 
@@ -154,7 +157,16 @@ class LSH(Index):
             raise ValueError(f"bits: expected an int in 0..24, got {self.bits}")
 
 
-CROSSOVER = 6_000  # with more words than this a scan is faster; measured in docs/ann.md
+class Thresholds(NamedTuple):
+    """With more words than this an approximate index is faster than exact search; measured in docs/ann.md."""
+
+    scored: int  # where exact search scores every word
+    coded: int  # where it looks at codes of 8 bits first: written words, cosine similarity, AVX-512 VNNI
+    short: int  # there, in a call that is too short to put the words into cells
+
+
+CROSSOVER = 3_000
+MEASURED = Thresholds(CROSSOVER, 32_768, 600_000)
 
 
 @register
@@ -164,21 +176,32 @@ class Auto(Index):
 
     Args:
         index: the approximate index.
-        exact_until: the most words that are searched exactly.
+        exact_until: the most words that are searched exactly; None for what was measured: 3,000, and for a scan of
+            words that were written, on processors with fast products of bytes, 32,768 in a call of 2,048 steps or
+            more and 600,000 in a shorter one.
     """
 
     name: ClassVar[str] = "auto"
     index: Index = field(default_factory=Scan)
-    exact_until: int = CROSSOVER
+    exact_until: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.index, Index) or not self.index.kind:
             raise TypeError(f"index: expected an approximate index such as Scan(), got {self.index!r}")
-        _check(self, exact_until=LARGEST)
+        if self.exact_until is not None:
+            _check(self, exact_until=LARGEST)
+
+    @property
+    def thresholds(self) -> Thresholds:
+        if self.exact_until is not None:
+            return Thresholds(*[self.exact_until] * 3)
+        return MEASURED if isinstance(self.index, Scan) else Thresholds(*[CROSSOVER] * 3)
 
     @property
     def plan(self) -> str:
-        return f"linear up to {self.exact_until:,} words, then {self.index.plan}"
+        until = self.thresholds
+        coded = f" ({until.coded:,} to {until.short:,} where codes are searched)" if until.coded != until.scored else ""
+        return f"linear up to {until.scored:,} words{coded}, then {self.index.plan}"
 
 
 def resolve(index: Any) -> Index:

@@ -1,7 +1,8 @@
 """States as pytrees, so that `torch.export` and `torch.utils._pytree` take them apart into tensors.
 
 A state is its fields that are there, its start included. The native memory is its name (`engines/native/names.py`),
-which holds in one process: a state is saved with `torch.save`, not as the tensors of its pytree.
+which holds in one process: a state is saved with `torch.save`, not as the tensors of its pytree. The GPU engine's is
+its tensors; what the host knows of it (`touched`, `entries`) are constants of the tree.
 
 A fresh state and its start share tensors, as h and c do. A graph must not take that for granted, so the leaves of a
 state are distinct tensors over the same storage.
@@ -18,6 +19,8 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from sparsam.engines.cuda.links import SparseLinks
+from sparsam.engines.cuda.memory import CudaMemory
 from sparsam.engines.native.links import NativeLinks
 from sparsam.engines.native.memory import Kind, NativeMemory
 from sparsam.engines.reference.links import DenseLinks
@@ -88,7 +91,7 @@ def copied(value: Any) -> Any:
             (None, None, None) if value._by_name else (value._versions, value._origins, value._stand_in)
         )
         return NativeMemory(value.kind, *held, copied(value.named()))
-    return value.map(copied) if isinstance(value, TensorStore) else value
+    return value.map(copied) if isinstance(value, TensorStore | CudaMemory | SparseLinks) else value
 
 
 def memory_leaves(memory: NativeMemory) -> tuple[list[Any], Any]:
@@ -137,6 +140,8 @@ def register() -> None:
         register_fields(cls)
     register_fields(DenseMemory)
     register_fields(DenseLinks, ("k_links",))
+    register_fields(CudaMemory, ("rows", "touched", "entries"))
+    register_fields(SparseLinks, ("rows",))
     pytree.register_pytree_node(
         NativeMemory,
         memory_leaves,

@@ -17,7 +17,7 @@ from sparsam.trace import Access, Trace
 
 
 def first_parameter(module: nn.Module) -> Tensor | None:
-    """`next(module.parameters())` in a tenth of its time, which is paid several times a call."""
+    """`next(module.parameters())` without its generators: a call needs it several times."""
     for parameter in module._parameters.values():
         if parameter is not None:
             return parameter

@@ -1,7 +1,7 @@
 """Things by name, registered where they are defined: tasks, recipes, benchmarks.
 
-A registry belongs to a package, whose modules are imported when somebody asks: for one name the module that is called
-like it, for a list of all names every module.
+A registry belongs to a package, whose modules are imported only when they are needed: for one name the module of that
+name, for a list of all names every module.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class State:
         return {name: value for name, value in self.__dict__.items() if name != "checked"}
 
     def with_fields(self: Self, **fields: Any) -> Self:
-        """A state with other values in some fields: what `dataclasses.replace` gives, in a tenth of its time."""
+        """A state with other values in some fields: what `dataclasses.replace` gives, without its checks."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__, **fields)
         return made

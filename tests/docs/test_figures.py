@@ -307,11 +307,19 @@ def test_extrapolation() -> None:
         ):
             if size in measured:
                 assert_cell(cell, [measured[size], seconds[size]], f"extrapolation, {pairs} pairs")
-    assert_cell(row(README, "recall trained to 10,000 pairs")[2], [exact["200000"], 8], "README, extrapolation")
-    claim = numbers(row(RESULTS, "Supplementary figure: trained to 10,000")[1])
-    shown = dict(zip((claim[1], claim[3], claim[5], claim[7]), (claim[0], claim[2], claim[4], claim[6]), strict=True))
-    for size, printed in shown.items():
-        assert agrees(printed, exact[str(int(size))]), f"results.md, extrapolation to {size}"
+    many = bits["exact, 256 cues"]
+    errors, taken = bits["exact, 256 cues, standard error"], bits["exact, 256 cues, seconds (one thread)"]
+    rows = table(RESULTS, "Pairs", "Exact search, 256 cues")
+    assert [cells[0].replace(",", "") for cells in rows] == list(many)
+    for pairs, *cells in rows:
+        for cell, measured in zip(cells, (many, errors, taken), strict=True):
+            assert_cell(cell, [measured[pairs.replace(",", "")]], f"extrapolation, 256 cues, {pairs} pairs")
+    assert_cell(row(README, "recall trained to 10,000 pairs")[2], [many["200000"], 8], "README, extrapolation")
+    claim = row(RESULTS, "Supplementary figure: trained to 10,000")[1].split(":", 1)[1].partition(";")[0]
+    shown = [numbers(part.replace("± 0.1 ", "")) for part in claim.split(", ")]
+    assert len(shown) == 4
+    for printed, size in shown:
+        assert agrees(printed, many[str(int(size))]), f"results.md, extrapolation to {size}"
 
 
 def test_readme_rows_say_protocol_seeds_and_condition() -> None:

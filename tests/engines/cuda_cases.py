@@ -116,12 +116,12 @@ def test_links_are_the_references(device):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"num_heads": 1, "k": 3, "memory_size": 5}, {"num_heads": 3, "memory_size": 9}]
+    "settings", [{"memory_size": 7}, {"num_heads": 1, "k": 3, "memory_size": 5}, {"num_heads": 3, "memory_size": 9}]
 )
 def test_free_gates_choose_the_references_rows(settings, device):
     """Long enough for words to be freed and written again; the gates learn."""
     reference, kernels = pair("sdnc", device, allocation="free", k_links=3, **settings)
-    x = torch.randn(8, 2, 3)
+    x = torch.randn(6, 2, 3)
     found, expected = run(kernels, x, device), run(reference, x, device)
     assert_same(found, expected)
     torch.testing.assert_close(dense(found[1].memory).usage, expected[1].memory.usage, rtol=1e-4, atol=1e-6)
@@ -195,15 +195,33 @@ def test_a_state_of_the_reference_goes_on(device):
         torch.testing.assert_close(kernels(x, state.to(engine="cuda"))[0], reference(x, state)[0], rtol=1e-4, atol=1e-5)
 
 
-def test_the_trace_is_the_references(device):
-    reference, kernels = pair("sam", device)
+@pytest.mark.parametrize("name,settings", [("sam", {}), ("sdnc", {"allocation": "free", "memory_size": 6})])
+def test_the_trace_is_the_references(name, settings, device):
+    reference, kernels = pair(name, device, **settings)
     x = torch.randn(4, 2, 3, device=device)
     found, expected = kernels.trace(x), reference.trace(x)
 
     def entries(trace):
-        return set(zip(*(column.tolist() for column in (trace.time, trace.batch, trace.head, trace.row, trace.kind))))
+        at = (trace.time, trace.batch, trace.head, trace.row, trace.kind)
+        return dict(zip(zip(*(column.tolist() for column in at)), trace.weight.tolist()))
 
-    assert entries(found) == entries(expected)
+    ours, theirs = entries(found), entries(expected)
+    assert set(ours) == set(theirs)
+    assert all(abs(ours[key] - theirs[key]) < 1e-4 for key in theirs)
+
+
+@pytest.mark.parametrize("name", ["sam", "sdnc"])
+def test_resets_inside_a_sequence_are_the_references(name, device):
+    reference, kernels = pair(name, device, num_heads=1, k=3, similarity="dot")
+    x, resets = torch.randn(4, 3, 3), torch.zeros(4, 3, dtype=torch.bool)
+    resets[2, 1] = resets[0, 2] = resets[3, 0] = True
+    lengths, results = torch.tensor([4, 3, 2]), []
+    for model in (kernels, reference):
+        y, state = model(x.to(device), lengths=lengths, resets=resets)
+        loss = y.square().sum() + state.read.square().sum() + dense(state.memory).words.square().sum()
+        results.append([y, state.read_weights, *torch.autograd.grad(loss, list(model.parameters()))])
+    for ours, theirs in zip(*results):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
 
 
 def test_bfloat16_follows_float32(device):

@@ -111,7 +111,8 @@ def gradients(loss, model, *more):
 
 def loss_of(y, state):
     fields = sum(v.square().sum() for n, v in state.values() if n in ("hidden", "cell", "read"))
-    links = sum(value.square().sum() for value in state.links.weights()) if hasattr(state, "links") else 0.0
+    listed = getattr(state, "links", None)
+    links = 0.0 if listed is None else sum(value.square().sum() for value in listed.weights())
     return y.square().sum() + fields + state.memory.words.square().sum() + links
 
 
@@ -168,6 +169,21 @@ def test_lengths_resets_and_an_initial_memory(device):
     expected = gradients(begun(x, words).sum(), model, words)
     for ours, theirs in zip(gradients(compiled(begun)(x, words).sum(), model, words), expected):
         torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["sam", "sdnc"])
+def test_an_exported_sequence_from_a_fresh_state(name, device, tmp_path):
+    """The state comes out as tensors, and an eager call goes on from it."""
+    model = MODELS[name]().to(device).eval()
+    x, state = torch.randn(2, BATCH, INPUTS, device=device), model.initial_state(BATCH)
+    with torch.no_grad():
+        program = torch.export.export(model, (x, state))
+        torch.export.save(program, tmp_path / "model.pt2")
+        served = torch.export.load(tmp_path / "model.pt2").module()
+        y, after = served(2 * x, model.initial_state(BATCH))
+        expected, last = model(2 * x, state)
+        assert torch.equal(y, expected)
+        assert torch.equal(model(x, after)[0], model(x, last)[0])
 
 
 def test_a_trace_is_taken_outside(device):

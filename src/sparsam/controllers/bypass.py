@@ -43,7 +43,7 @@ class BypassOutput(nn.Linear):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What asks for it in a model's constructor."""
+        """The argument of a model's constructor that asks for it."""
         return {"bypass_dropout": self.bypass.p}
 
     def forward(self, joint: Tensor) -> Tensor:
@@ -51,6 +51,6 @@ class BypassOutput(nn.Linear):
 
 
 def bypass_output(bypass_dropout: float) -> Callable[..., nn.Module] | None:
-    """What makes the output layer that a model's argument `bypass_dropout` asks for; None for a plain one."""
+    """A function that makes the output layer for a model's argument `bypass_dropout`; None for a plain one."""
     p = checks.number_in("bypass_dropout", bypass_dropout, 0.0, 1.0)
     return functools.partial(BypassOutput, p) if p else None

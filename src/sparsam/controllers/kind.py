@@ -22,7 +22,7 @@ class ControllerKind(ABC):
     module: ClassVar[type[nn.Module]]  # modules of this type are of this kind
     twin: ClassVar[type[nn.Module] | None] = None  # and those of this one, whose forward is the same
     cell: ClassVar[str | None] = None  # what the fast engines call it, where they can run it inside their own loop
-    options: ClassVar[dict[str, Any]] = {}  # what asks for it in a model's constructor besides `controller`
+    options: ClassVar[dict[str, Any]] = {}  # arguments of a model's constructor that ask for it, besides `controller`
     renamed: ClassVar[dict[str, str]] = {}  # how names of parameters in older weights begin, and how they begin now
 
     @abstractmethod

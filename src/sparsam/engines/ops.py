@@ -1,4 +1,4 @@
-"""The native engine as operators of PyTorch, for `torch.compile` and `torch.export` (docs/compile.md).
+"""The native engine as operators of PyTorch, for `torch.compile` and `torch.export` (docs/howto/compile.md).
 
     sparsam::sequence            a whole sequence: controller (lstm, gru or none) and memory; one step is T = 1
     sparsam::sequence_backward   its gradients

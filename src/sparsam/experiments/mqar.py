@@ -178,7 +178,7 @@ def report(out: str | Path) -> str:
 
 
 def _long_tests(run: Path) -> dict[str, Any]:
-    """All long tests of a run, each for at most so long that a report is not a day's work."""
+    """All long tests of a run, each for at most `SECONDS_PER_TEST`."""
     searches = any(mixer in run.name for mixer in ("memory", "sam"))
     found: dict[str, Any] = {}
     for pairs in LONG:

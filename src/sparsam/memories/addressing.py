@@ -29,7 +29,7 @@ class Addressing(Part):
     def dense_weights(
         self, key: Tensor, strength: Tensor, words: Tensor, request: dict[str, Tensor], heads: slice
     ) -> Tensor:
-        """C(M, k, beta) of Graves 2016 by cosine, (B, R, N); `heads` of all keys in the request are these."""
+        """C(M, k, beta) of Graves 2016 by cosine, (B, R, N); these are the keys `heads` of all in the request."""
         return dense_content_weights("cosine", key, strength, words)
 
 

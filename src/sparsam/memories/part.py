@@ -14,7 +14,9 @@ from sparsam.memories.interface import Field
 class Part:
     """Base of all parts; a part has no settings and holds nothing of an episode."""
 
-    options: ClassVar[dict[str, Any]] = {}  # what asks for it in a model's constructor, where it is not the default
+    options: ClassVar[
+        dict[str, Any]
+    ] = {}  # arguments of a model's constructor that ask for it, where it is not the default
 
     def fields(self, heads: int, width: int) -> tuple[Field, ...]:
         """What it adds to the interface vector, after the memory's own fields."""

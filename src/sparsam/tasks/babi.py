@@ -31,6 +31,7 @@ from sparsam.tasks.babi_encoded import Encoded, encode, word_numbers
 from sparsam.tasks.babi_exchange import Exchange
 from sparsam.tasks.babi_questions import ASKED_MORE
 from sparsam.tasks.babi_questions import ask_more as with_more_questions
+from sparsam.tasks.babi_retell import Retelling
 from sparsam.tasks.task import Batch, register
 
 __all__ = ["FAILED", "Babi", "BabiTable", "Encoded", "encode", "question_results", "word_numbers"]
@@ -114,6 +115,8 @@ class Babi:
             None: a level has no meaning.
         ask_more: tasks whose training stories get further questions at their end, which their own facts answer (see
             `sparsam.tasks.babi_questions`, which knows how for task 16).
+        retell: share of the training stories that are told in another way: facts in another order, maps from the other
+            side, people of other tasks (see `sparsam.tasks.babi_retell`).
         max_length: longer stories are left out of training (never out of evaluation); None keeps all.
         tasks: train and evaluate on some tasks only; None means all 20.
         verify: compare the files with the official ones; False allows other files in the same format.
@@ -134,6 +137,7 @@ class Babi:
         exchange: float = 0.0,
         easy_first: list[int] | None = None,
         ask_more: list[int] | None = None,
+        retell: float = 0.0,
         max_length: int | None = None,
         tasks: list[int] | None = None,
         verify: bool = True,
@@ -147,8 +151,9 @@ class Babi:
             raise ValueError(f"spread: expected at least 1, got {spread}")
         if scale <= 0:
             raise ValueError(f"scale: expected a positive number, got {scale}")
-        if not 0 <= exchange <= 1:
-            raise ValueError(f"exchange: expected a share from 0 to 1, got {exchange}")
+        for name, share in (("exchange", exchange), ("retell", retell)):
+            if not 0 <= share <= 1:
+                raise ValueError(f"{name}: expected a share from 0 to 1, got {share}")
         for name, numbers in (("tasks", tasks), ("easy_first", easy_first)):
             if numbers is not None and (not numbers or not set(numbers) <= set(range(1, 21))):
                 raise ValueError(f"{name}: expected numbers from 1 to 20, got {numbers}")
@@ -158,6 +163,7 @@ class Babi:
         self.scale, self.exchange = scale, exchange
         self._easy_first = np.isin(np.arange(21), easy_first or [])
         self._exchange = Exchange(VOCABULARY)
+        self.retell, self._retelling = retell, Retelling()
         files = open_babi(root, variant)
         self.fingerprint = files.checksum
         # What a reader of results has to know; said once as a warning, and kept with the results.
@@ -193,12 +199,29 @@ class Babi:
         if level is not None and level < 100 and self._easy_first[tasks].any():
             drawn = torch.rand(int(self.train.lines.max()) + 1, batch_size, generator=generator).numpy()
             left_out = (drawn >= level / 100) & self._easy_first[tasks]
+        if self.retell:
+            return self._retold(stories, left_out, generator)
         if not self.exchange:
             return self.train.batch(stories, self.scale, left_out=left_out)
         permutations = self._exchange.permutations(tasks, generator, self.exchange)
         return self.train.batch(
             stories, self.scale, lambda words, tasks: self._exchange.apply(words, tasks, permutations), left_out
         )
+
+    def _retold(self, stories: np.ndarray, left_out: np.ndarray | None, generator: torch.Generator) -> Batch:
+        """A minibatch of which a share is told in another way, and names are exchanged as ever in the rest."""
+        tasks = self.train.tasks[stories]
+        retold = torch.rand(len(stories), generator=generator).numpy() < self.retell
+        order = self._retelling.order(self.train, stories, retold, generator)
+        usual = self._exchange.permutations(tasks, generator, self.exchange)
+        wide = self._retelling.exchange.permutations(tasks, generator)
+
+        def change(words: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+            exchanged = self._exchange.apply(words, tasks, usual)
+            others = self._retelling.exchange.apply(words, tasks, wide)
+            return self._retelling.turned(np.where(retold, others, exchanged), tasks, retold, generator)
+
+        return self.train.batch(stories, self.scale, change, left_out, order)
 
     def evaluation_batches(self, split: str, batch_size: int) -> Iterator[Batch]:
         """Every story of `"train"`, `"validation"` or `"test"` once, in batches of similar length.

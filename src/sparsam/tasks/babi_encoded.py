@@ -84,24 +84,29 @@ class Encoded:
         scale: float = 1.0,
         exchange: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
         left_out: np.ndarray | None = None,
+        order: np.ndarray | None = None,
     ) -> Batch:
         """These stories side by side, padded to the longest; padding is all zero and masked, a word's one is `scale`.
 
         Args:
             exchange: replaces (T, B) words, -1 for none, of stories of the given tasks, inputs and targets alike.
             left_out: (lines, B), true for lines of a story that are not told unless they are needed.
+            order: (lines, B), the place at which each line is told; None as they come.
         """
         lengths = self.lengths[stories]
         steps, size = int(lengths.max()), len(stories)
         time = np.arange(steps)[:, None]
         inside = time < lengths  # (T, B)
         source = np.where(inside, self.starts[stories] + time, 0)
+        if order is not None:
+            places = np.where(inside, order[self.lines[source], np.arange(size)], np.inf)
+            source = np.take_along_axis(source, np.argsort(places, axis=0, kind="stable"), 0)
         if left_out is not None:
             told = inside & (self.needed[source] | ~left_out[self.lines[source], np.arange(size)])
-            order = np.argsort(~told, axis=0, kind="stable")  # what is told moves up
+            up = np.argsort(~told, axis=0, kind="stable")  # what is told moves up
             lengths = told.sum(0)
             steps = int(lengths.max())
-            source, inside = np.take_along_axis(source, order, 0)[:steps], time[:steps] < lengths
+            source, inside = np.take_along_axis(source, up, 0)[:steps], time[:steps] < lengths
         tasks = self.tasks[stories].astype(np.int64)
         told = np.where(inside, self.words[source], 0).astype(np.int64)
         asked = np.where(inside, self.targets[source], -1).astype(np.int64)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-__all__ = ["KINDS", "Exchange"]
+__all__ = ["KINDS", "Exchange", "Kind"]
 
 Kind = tuple[tuple[str, ...], ...]
 
@@ -67,17 +67,19 @@ class Exchange:
 
     Args:
         vocabulary: the word of every number.
+        by_task: what may be exchanged in each task; `KINDS` unless told.
     """
 
-    def __init__(self, vocabulary: Sequence[str]) -> None:
+    def __init__(self, vocabulary: Sequence[str], by_task: dict[int, tuple[Kind, ...]] | None = None) -> None:
+        by_task = KINDS if by_task is None else by_task
         number = {word: index for index, word in enumerate(vocabulary)}
-        kinds = max(len(kinds) for kinds in KINDS.values())
-        self._members = max(len(kind) for kinds in KINDS.values() for kind in kinds)
+        kinds = max(len(kinds) for kinds in by_task.values())
+        self._members = max(len(kind) for kinds in by_task.values() for kind in kinds)
         # Of every task and word: its kind there (-1 none), which member and which form it is.
         self._place = np.full((21, len(vocabulary), 3), -1, np.int64)
         self._word = np.zeros((21, kinds, self._members, 2), np.int64)
         self._sizes = np.zeros((21, kinds), np.int64)
-        for task, task_kinds in KINDS.items():
+        for task, task_kinds in by_task.items():
             for k, kind in enumerate(task_kinds):
                 self._sizes[task, k] = len(kind)
                 for m, member in enumerate(kind):

@@ -1,6 +1,6 @@
 """From Omniglot's drawings to what a model sees: random changes, warp, normalisation, stroke directions.
 
-All of it runs where its tensors are; on a GPU a hundred thousand images take a few milliseconds.
+All of it runs where its tensors are, on a GPU too.
 """
 
 from __future__ import annotations

@@ -234,6 +234,8 @@ def traced(run: Any) -> list[Access]:
     alpha, gamma = gates[..., size.R : 2 * size.R], gates[..., 2 * size.R : 3 * size.R]
     write_rows = torch.cat([rows[:-1], unused[..., None]], dim=-1)
     fresh = alpha * (1 - gamma)
+    if size.FREE:
+        fresh = fresh * tape.room[..., : size.R]
     write_weights = torch.cat([(alpha * gamma)[..., None] * weights[:-1], fresh[..., None]], dim=-1)
     past = (torch.arange(rows.shape[0] - 1, device=ends.device)[:, None] >= ends)[..., None, None]
     return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,9 @@ class SparseLinks:
             precedence_weights,
             self.rows,
         )
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> SparseLinks:
+        return self._with(map(change, self.tensors()))
 
     def detach(self) -> SparseLinks:
         if not any(value.requires_grad for value in self.weights()):

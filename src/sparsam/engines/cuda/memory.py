@@ -9,7 +9,7 @@ bytes nor time depend on N. A memory that starts from given words has all N.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -61,6 +61,11 @@ class CudaMemory:
     def _with(self, tensors: Iterable[Tensor]) -> CudaMemory:
         changed: dict[str, Any] = dict(zip(TENSORS, tensors))
         return dataclasses.replace(self, **changed)
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> CudaMemory:
+        """`change` applied to every tensor, the start included."""
+        start = None if self.start is None else change(self.start)
+        return dataclasses.replace(self._with(map(change, self.tensors())), start=start)
 
     def detach(self) -> CudaMemory:
         if not self.words.requires_grad and (self.start is None or not self.start.requires_grad):

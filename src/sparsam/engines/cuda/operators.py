@@ -1,4 +1,4 @@
-"""The GPU engine as operators of PyTorch, for `torch.compile` and `torch.export` (docs/compile.md).
+"""The GPU engine as operators of PyTorch, for `torch.compile` and `torch.export` (docs/howto/compile.md).
 
     sparsam::cuda_sequence            a whole sequence: controller (lstm, gru or none) and memory; one step is T = 1
     sparsam::cuda_sequence_backward   its gradients

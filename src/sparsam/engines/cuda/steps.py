@@ -36,6 +36,7 @@ WARPS, SEARCH = 2, 64  # of a program of one step of one element; rows that it l
 WARPS_LINKED = 8
 REGISTERS: int | None = None  # to a thread of such a program, where fewer let more programs run side by side
 REGISTERS_LINKED: int | None = None
+CODED_FROM = 6_000  # rows above which index="auto" looks at codes first
 
 
 def pays(size: Layout, batch: int, steps: int, memory: CudaMemory) -> bool:
@@ -59,7 +60,9 @@ def sketched(sizes: Any, rows: int) -> bool:
     index = sizes.index
     if indexes.is_exact(index) or sizes.similarity != "cosine":
         return False
-    return rows > (index.exact_until if isinstance(index, indexes.Auto) else index.checks)
+    if isinstance(index, indexes.Auto):
+        return bool(rows > (index.exact_until or CODED_FROM))
+    return bool(rows > index.checks)
 
 
 def forward(

@@ -20,7 +20,10 @@ def core_settings(index: indexes.Index) -> _native.IndexSettings | None:
     if indexes.is_exact(index):
         return None
     if isinstance(index, indexes.Auto):
-        return _native.IndexSettings(index.index.kind, indexes.numbers(index.index), index.exact_until)
+        until = index.thresholds
+        return _native.IndexSettings(
+            index.index.kind, indexes.numbers(index.index), until.scored, until.coded, until.short
+        )
     return _native.IndexSettings(index.kind, indexes.numbers(index))
 
 

@@ -31,7 +31,7 @@ class NativeLinks:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the batch alone: the rows are the memory's."""
+        """The batch size alone; the rows are counted by the memory."""
         return (self.batch,)
 
     def describe(self) -> str:
@@ -44,7 +44,7 @@ class NativeLinks:
         return NativeLinks(self.batch, self.stand_in)
 
     def to(self, *args: Any, **kwargs: Any) -> NativeLinks:
-        """The memory converts the numbers; the graph goes on."""
+        """The memory converts the numbers; gradients still flow."""
         device, dtype = torch._C._nn._parse_to(*args, **kwargs)[:2]
         if device is not None and device.type != "cpu":
             raise ValueError(
