@@ -8,9 +8,8 @@ R heads, K reads per head, F numbers of an interface vector, G blocks of a cell'
 wrong argument is a ValueError or a TypeError that says so.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
-from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
@@ -350,11 +349,11 @@ class _Tall(Protocol[F]):
     def __call__(self, a: NDArray[F], b: NDArray[F], threads: int) -> NDArray[F]:
         """a^T b for a (rows, m) and b (rows, n): the gradient of a linear layer's weight."""
 
-# Of window (B, taps - 1, D), x (T, B, D), weight (D, taps), then bias (D) or d_out (T, B, D), and threads.
-convolve32: Callable[[Any, Any, Any, Any, int], Any]
-convolve64: Callable[[Any, Any, Any, Any, int], Any]
-convolve_backward32: Callable[[Any, Any, Any, Any, int], tuple[Any, Any, Any, Any]]
-convolve_backward64: Callable[[Any, Any, Any, Any, int], tuple[Any, Any, Any, Any]]
+_Convolve: TypeAlias = Callable[[Any, Any, Any, Any, int], Any]  # window, x, weight, bias or d_out, threads
+convolve32: _Convolve
+convolve64: _Convolve
+convolve_backward32: _Convolve
+convolve_backward64: _Convolve
 linear32: _Linear[Single]
 linear64: _Linear[Double]
 linear_back32: _LinearBack[Single]
