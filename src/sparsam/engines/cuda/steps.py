@@ -62,7 +62,7 @@ def sketched(sizes: Any, rows: int) -> bool:
         return False
     if isinstance(index, indexes.Auto):
         return rows > (index.exact_until or CODED_FROM)
-    return rows > index.checks
+    return bool(rows > index.checks)
 
 
 def forward(
