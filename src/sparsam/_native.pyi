@@ -8,7 +8,7 @@ R heads, K reads per head, F numbers of an interface vector, G blocks of a cell'
 wrong argument is a ValueError or a TypeError that says so.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeAlias, TypedDict, TypeVar
 
@@ -61,26 +61,16 @@ class Sizes:
         free_usage: bool = False,
         index: IndexSettings | None = None,
     ) -> None: ...
-    @property
-    def rows(self) -> int: ...
-    @property
-    def width(self) -> int: ...
-    @property
-    def heads(self) -> int: ...
-    @property
-    def k(self) -> int: ...
-    @property
-    def similarity(self) -> Similarity: ...
-    @property
-    def delta(self) -> float: ...
-    @property
-    def k_links(self) -> int: ...
-    @property
-    def link_gradients(self) -> bool: ...
-    @property
-    def free_usage(self) -> bool: ...
-    @property
-    def index(self) -> IndexSettings | None: ...
+    rows: int
+    width: int
+    heads: int
+    k: int
+    similarity: Similarity
+    delta: float
+    k_links: int
+    link_gradients: bool
+    free_usage: bool
+    index: IndexSettings | None
     @property
     def interface_size(self) -> int:
         """F."""
@@ -189,38 +179,23 @@ class Record64(_Record[Double]): ...
 class _Gradients(Generic[F]):
     """None for what there is not. `memory_at` (2, n): batch elements and rows; `links_at` (3, n): with columns too."""
 
-    @property
-    def x(self) -> NDArray[F] | None: ...
-    @property
-    def w_ih(self) -> NDArray[F] | None: ...
-    @property
-    def w_hh(self) -> NDArray[F] | None: ...
-    @property
-    def b_ih(self) -> NDArray[F] | None: ...
-    @property
-    def b_hh(self) -> NDArray[F] | None: ...
-    @property
-    def w_interface(self) -> NDArray[F] | None: ...
-    @property
-    def b_interface(self) -> NDArray[F] | None: ...
-    @property
-    def hidden(self) -> NDArray[F] | None: ...
-    @property
-    def cell(self) -> NDArray[F] | None: ...
-    @property
-    def read(self) -> NDArray[F]: ...
-    @property
-    def weights(self) -> NDArray[F]: ...
+    x: NDArray[F] | None
+    w_ih: NDArray[F] | None
+    w_hh: NDArray[F] | None
+    b_ih: NDArray[F] | None
+    b_hh: NDArray[F] | None
+    w_interface: NDArray[F] | None
+    b_interface: NDArray[F] | None
+    hidden: NDArray[F] | None
+    cell: NDArray[F] | None
+    read: NDArray[F]
+    weights: NDArray[F]
     def outputs(self) -> tuple[Result, ...]:
         """In the order of the arguments of `forward`, from x to weights0."""
-    @property
-    def memory_at(self) -> Rows | None: ...
-    @property
-    def memory_words(self) -> NDArray[F] | None: ...
-    @property
-    def links_at(self) -> Rows | None: ...
-    @property
-    def links_values(self) -> NDArray[F] | None: ...
+    memory_at: Rows | None
+    memory_words: NDArray[F] | None
+    links_at: Rows | None
+    links_values: NDArray[F] | None
 
 class Gradients32(_Gradients[Single]): ...
 class Gradients64(_Gradients[Double]): ...
@@ -349,11 +324,19 @@ class _Tall(Protocol[F]):
     def __call__(self, a: NDArray[F], b: NDArray[F], threads: int) -> NDArray[F]:
         """a^T b for a (rows, m) and b (rows, n): the gradient of a linear layer's weight."""
 
-_Convolve: TypeAlias = Callable[[Any, Any, Any, Any, int], Any]  # window, x, weight, bias or d_out, threads
+class _Convolve(Protocol):
+    def __call__(self, window: Any, x: Any, weight: Any, bias: Any, threads: int) -> Any:
+        """out_t = bias + sum_j weight[:, j] * in_{t+j}, `in` being window (B, taps - 1, D), then x (T, B, D)."""
+
+class _ConvolveBackward(Protocol):
+    def __call__(self, window: Any, x: Any, weight: Any, d_out: Any, threads: int) -> tuple[Any, Any, Any, Any]:
+        """The gradients of window, x, weight (D, taps) and bias (D)."""
+
 convolve32: _Convolve
 convolve64: _Convolve
-convolve_backward32: _Convolve
-convolve_backward64: _Convolve
+convolve_backward32: _ConvolveBackward
+convolve_backward64: _ConvolveBackward
+
 linear32: _Linear[Single]
 linear64: _Linear[Double]
 linear_back32: _LinearBack[Single]
