@@ -2,8 +2,9 @@
 
     python -m benchmarks.gpu_learning --steps 7000 --out runs/bench/gpu_learning.json
 
-With `--small` the sequences are short enough to be learnt in minutes: copies of 1 to 6 items, and 3 to 6 pairs of which a
-step shows key and value together, all asked for; minibatches of 32 in place of 16.
+With `--small` the sequences are short enough to be learnt in minutes: copies of 1 to 6 items, and 3 to 6 pairs of
+which a step shows key and value together, all asked for; minibatches of 32 in place of 16.
+
 Weights are kept in float32 and rounded for every minibatch, as usual with bfloat16; RMSProp as in figure 2.
 """
 
