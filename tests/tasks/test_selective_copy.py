@@ -41,3 +41,20 @@ def test_fewer_items_by_chance_in_training_and_all_of_them_at_a_size() -> None:
     assert task.sample_size(1, SEEDS.at(0), 8).inputs.shape[0] == 12
     with pytest.raises(ValueError, match="min_items: expected 1 <= min_items <= items = 4, got 5"):
         SelectiveCopy(items=4, min_items=5)
+
+
+def test_clustered_items_stand_in_a_part_of_the_sequence() -> None:
+    task = SelectiveCopy(items=3, min_length=64, max_length=64, clustered=1.0)
+    spans = []
+    for i in range(50):
+        batch = task.sample(8, SEEDS.at(i))
+        shown = batch.inputs[:64] != 0
+        assert (shown.sum(0) == 3).all()
+        assert batch.inputs[:64].T[shown.T].view(8, 3).equal(batch.targets[64:].T)
+        places = shown.any(1).nonzero().flatten()
+        spans.append(int(places[-1] - places[0]))
+    assert min(spans) < 16 and max(spans) > 48
+    evenly = SelectiveCopy(items=3, min_length=64, max_length=64)
+    assert evenly.sample_size(8, SEEDS.at(0), 64).inputs.equal(task.sample_size(8, SEEDS.at(0), 64).inputs)
+    with pytest.raises(ValueError, match="clustered: expected a number in"):
+        SelectiveCopy(clustered=1.5)

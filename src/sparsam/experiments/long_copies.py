@@ -6,7 +6,12 @@ train on 16 to 256 tokens and test on up to 1,000,000, streamed in pieces.
 A memory with a row for every token answers by search alone, and what it costs grows with what it holds. The models with
 `selective` in their name begin with a nearly closed write gate (0.12 instead of 0.88) and learn to open it for what
 matters. They are tested with 1,024 rows, however long the sequence, where a row counts as accessed from a weight of 0.5
-on: a word that was written through a closed gate leaves its row the first to be written again.
+on: a word that was written through a closed gate leaves its row the first to be written again. A price of writing
+(`model.write_cost`, see `sparsam.experiments.baselines.write_cost`) makes a trained model close the gate:
+
+    sparsam reproduce induction --model memory-selective --seeds 1 --out runs/induction
+    sparsam reproduce induction --model memory-selective --seeds 1 --out runs/priced --set model.write_cost=0.1
+        --set weights=runs/induction/induction-memory-selective-0          (one line)
 
 Selective copying asks for an order as well. A memory layer has none, so something beside it must count: an LSTM, SAM's
 controller, or the recurrence with exact gates (`sparsam.experiments.baselines.hold`).
@@ -28,7 +33,7 @@ from sparsam.training.folder import RunFolder
 _TRAINED = {"min_length": 16}
 TASKS = {
     "induction": TaskConfig("induction", training=_TRAINED),
-    "selective-copy": TaskConfig("selective_copy", training={**_TRAINED, "min_items": 1}),
+    "selective-copy": TaskConfig("selective_copy", training={**_TRAINED, "min_items": 1, "clustered": 0.5}),
 }
 _SAM = {"hidden_size": 128, "num_heads": 1}
 MODELS: dict[str, dict[str, ModelConfig]] = {

@@ -8,13 +8,15 @@ the data tokens are the answers in the order in which they came:
 
 Of V = 16 tokens 0 is the blank, V - 1 the marker, the others are data. The size is the number of tokens before the
 first marker (256 by default). With `min_items` a minibatch has fewer items by chance: a model that can tell the first
-of two from the second soon tells more of them apart.
+of two from the second soon tells more of them apart. In long sequences all gaps are long, in 256 tokens those between
+16 items are not: a share `clustered` of the minibatches has its items in a part of the sequence, the rest is one gap.
 """
 
 from __future__ import annotations
 
 import torch
 
+from sparsam import checks
 from sparsam.tasks.task import Batch, register
 from sparsam.tasks.tokens import TokenTask
 
@@ -24,6 +26,7 @@ class SelectiveCopy(TokenTask):
     """`min_length` to `max_length` tokens before the markers, or at level h `items` to h.
 
     `min_items`: minibatches that are drawn without a size have `min_items` to `items` items; None for `items`.
+    `clustered`: how many of them have their items in a part of the sequence, from 0 to 1.
     """
 
     name = "selective_copy"
@@ -35,6 +38,7 @@ class SelectiveCopy(TokenTask):
         min_length: int = 256,
         max_length: int = 256,
         min_items: int | None = None,
+        clustered: float = 0.0,
     ) -> None:
         if vocabulary < 3:
             raise ValueError(f"vocabulary: expected at least 3 tokens, got {vocabulary}")
@@ -46,6 +50,7 @@ class SelectiveCopy(TokenTask):
             )
         if min_items is not None and not 1 <= min_items <= items:
             raise ValueError(f"min_items: expected 1 <= min_items <= items = {items}, got {min_items}")
+        self.clustered = checks.number_in("clustered", clustered, 0.0, 1.0)
         self.vocabulary, self.items, self.min_items = vocabulary, items, items if min_items is None else min_items
         self.min_length, self.max_length = min_length, max_length
 
@@ -53,18 +58,27 @@ class SelectiveCopy(TokenTask):
         low, high = (self.min_length, self.max_length) if level is None else (self.items, level)
         size = self.draw_between(low, high, generator)
         items = self.items if self.min_items == self.items else self.draw_between(self.min_items, self.items, generator)
-        return self._sample(batch_size, generator, size, items)
+        first, last = 0, size
+        if self.clustered and float(torch.rand((), generator=generator)) < self.clustered:
+            span = self.draw_between(items, size, generator)
+            first = self.draw_between(0, size - span, generator)
+            last = first + span
+        return self._sample(batch_size, generator, size, items, first, last)
 
     def sample_size(self, batch_size: int, generator: torch.Generator, size: int) -> Batch:
         """A minibatch of `size` tokens and `items` markers a sequence."""
-        return self._sample(batch_size, generator, size, self.items)
+        return self._sample(batch_size, generator, size, self.items, 0, size)
 
-    def _sample(self, batch_size: int, generator: torch.Generator, size: int, items: int) -> Batch:
+    def _sample(
+        self, batch_size: int, generator: torch.Generator, size: int, items: int, first: int, last: int
+    ) -> Batch:
+        """`size` tokens and `items` markers; the items stand from token `first` to before token `last`."""
         self.check_batch_size(batch_size)
         if size < items:
             raise ValueError(f"size: expected room for {items} items, got {size}")
         data = torch.randint(1, self.vocabulary - 1, (items, batch_size), generator=generator)
-        places = torch.rand(size, batch_size, generator=generator).topk(items, dim=0).indices.sort(0).values
+        places = torch.rand(last - first, batch_size, generator=generator).topk(items, dim=0).indices
+        places = places.sort(0).values + first
         inputs = torch.zeros(size + items, batch_size, dtype=torch.int64)
         inputs.scatter_(0, places, data)
         inputs[size:] = self.vocabulary - 1

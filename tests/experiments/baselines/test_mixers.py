@@ -11,7 +11,7 @@ from torch import nn
 from sparsam.experiments.baselines.attention import Attention
 from sparsam.experiments.baselines.convolution import ShortConvolution
 from sparsam.experiments.baselines.delta import DeltaRule, delta_chunks, delta_steps
-from sparsam.experiments.baselines.hold import Hold, HoldState, recurrence
+from sparsam.experiments.baselines.hold import Hold, HoldState, or_nothing, recurrence
 from sparsam.experiments.baselines.model import MIXERS
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -112,6 +112,15 @@ def test_a_gate_that_is_fully_open_holds_every_bit_for_any_number_of_steps() -> 
         layer.project.bias[4:8] = 3.0  # take everything: now it counts
     _, state = layer(torch.randn(100, 1, 4))
     assert state.held.equal(torch.full((1, 4), 100.0))
+
+
+def test_what_is_less_than_the_gap_is_nothing_but_has_a_gradient() -> None:
+    x = torch.tensor([-0.5, -0.02, 0.0, 0.029, 0.03001], requires_grad=True)
+    y = or_nothing(x, 0.03)
+    assert y.tolist() == [x[0].item(), 0.0, 0.0, 0.0, x[4].item()]
+    (gradient,) = torch.autograd.grad((2 * y).sum(), x)
+    assert gradient.eq(2).all()
+    assert or_nothing(x, 0.0) is x
 
 
 def test_convolution_is_causal_and_by_channel() -> None:

@@ -61,8 +61,8 @@ def sketched(sizes: Any, rows: int) -> bool:
     if indexes.is_exact(index) or sizes.similarity != "cosine":
         return False
     if isinstance(index, indexes.Auto):
-        return rows > (index.exact_until or CODED_FROM)
-    return rows > index.checks
+        return bool(rows > (index.exact_until or CODED_FROM))
+    return bool(rows > index.checks)
 
 
 def forward(

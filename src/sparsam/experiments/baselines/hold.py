@@ -6,6 +6,11 @@ z is a short convolution of the input and u = U z. Gates depend on the input alo
 close to 1 and what is held fades, by a factor e after 10,000 steps with 0.9999; a hard gate that is fully open keeps
 every bit. With f = 1 and i = 1 at some tokens and 0 at the others, h counts those tokens. What goes on is sin h and
 cos h: channels that count in steps of different size say how many there were as the positions of a Transformer do.
+
+Nothing in 256 tokens tells an input of 0.0004 at every blank, or a gate of 0.995, from none and from 1; in a million
+it decides. So there is a gap between nothing and something: what is forgotten (1 - f) and what is added (i u) is 0
+where it is less than `FORGOTTEN` and `ADDED`. Gradients pass as if it were not there. What is left drifts or fades so
+fast that 256 tokens show it to be of no use.
 """
 
 from __future__ import annotations
@@ -18,6 +23,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sparsam.experiments.baselines.convolution import ShortConvolution
+
+FORGOTTEN, ADDED = 0.1, 0.03
+
+
+def or_nothing(x: Tensor, least: float) -> Tensor:
+    """x where it is at least `least` in size and 0 elsewhere, with the gradient of x."""
+    return x + (F.hardshrink(x.detach(), least) - x.detach()) if least else x
 
 
 def recurrence(gates: Tensor, values: Tensor, start: Tensor) -> Tensor:
@@ -47,25 +59,32 @@ class Hold(nn.Module):
 
     `input_bias`: between which numbers the input gate's first biases are drawn. The gate is shut from -3 down. Drawn
     around 0 it was shut in no channel for blanks after 550 minibatches of selective copying, and what small inputs add
-    up to over a million blanks is any angle.
+    up to over a million blanks is any angle. `gaps`: `FORGOTTEN` and `ADDED`; 0 for none.
     """
 
-    def __init__(self, width: int, conv: int = 4, input_bias: Sequence[float] = (-3.5, -1.0)) -> None:
+    def __init__(
+        self,
+        width: int,
+        conv: int = 4,
+        input_bias: Sequence[float] = (-3.5, -1.0),
+        gaps: Sequence[float] = (FORGOTTEN, ADDED),
+    ) -> None:
         super().__init__()
-        self.width = width
+        self.width, self.gaps = width, tuple(gaps)
         self.conv = ShortConvolution(width, conv)
         self.project = nn.Linear(width, 3 * width)
         self.output = nn.Linear(3 * width, width)
         with torch.no_grad():
             self.project.bias[:width].uniform_(1.0, 4.0)  # f begins between 2/3 and 1, in a third of the channels at 1
             self.project.bias[width : 2 * width].uniform_(*input_bias)
-            self.project.weight[2 * width :] *= 0.1  # small steps: hundreds of tokens turn h by about once at first
+            self.project.weight[2 * width :] *= 0.5  # small steps: dozens of tokens turn h by about once at first
             self.project.bias[2 * width :] = 0
 
     def forward(self, x: Tensor, state: HoldState | None = None) -> tuple[Tensor, HoldState]:
         z, recent = self.conv(x, None if state is None else state.recent)
         keep, take, new = self.project(z).chunk(3, -1)
-        kept, added = F.hardsigmoid(keep), F.hardsigmoid(take) * new
+        kept = 1 - or_nothing(1 - F.hardsigmoid(keep), self.gaps[0])
+        added = or_nothing(F.hardsigmoid(take) * new, self.gaps[1])
         start = x.new_zeros(x.shape[1:]) if state is None else state.held
         angle = recurrence(kept, added, start)
         return self.output(torch.cat([angle.sin(), angle.cos(), z], -1)), HoldState(angle[-1], recent)
