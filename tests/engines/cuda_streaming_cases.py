@@ -50,7 +50,12 @@ def by_steps(model, x, state=None):
 
 
 @pytest.mark.parametrize(
-    "name,settings", [("sam", {}), ("sdnc", {"memory_size": 14}), ("sam", {"controller": "gru", "memory_size": 14})]
+    "name,settings",
+    [
+        ("sam", {}),
+        ("sdnc", {"memory_size": 14, "allocation": "free"}),
+        ("sam", {"controller": "gru", "memory_size": 14}),
+    ],
 )
 def test_steps_are_the_plain_ones(name, settings, device, monkeypatch):
     model = model_of(name, device, **settings)
