@@ -26,7 +26,7 @@ def device():
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     monkeypatch.setattr(streaming, "CALLS_BEFORE", 0)
-    monkeypatch.setattr(streaming, "ROOM", 3)  # so that it is made larger, and the ring comes around
+    monkeypatch.setattr(streaming, "STEPS_HELD", 3)  # so that it is made larger, and the ring comes around
 
 
 def model_of(name, device, **settings):
