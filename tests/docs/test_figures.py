@@ -135,6 +135,36 @@ def test_babi_targets_and_readme() -> None:
     assert agrees(claim[4], percent(sam)), "results.md, SAM on bAbI"
 
 
+def test_babi_two_protocols() -> None:
+    before, after = load("babi_as_they_come"), load("babi")
+    best = min((after[f"sdnc-{seed}"] for seed in range(3)), key=lambda run: run["validation"]["mean"])
+    columns = {
+        "SAM, best": (before["sam-0"], after["sam-0"], after["sam-0, on"]),
+        "SDNC, best": (before["sdnc-1, on"], best),
+        **{f"{model.upper()}": (before[f"{model}-0"],) for model in ("lstm", "dam", "ntm", "dnc")},
+    }
+    rows = table(REAL, "model", "stories as they come")
+    for cells in rows:
+        if cells[0] == "SDNC, 3 seeds":
+            for cell, runs in zip(cells[1:3], (before, after)):
+                three = [runs[f"sdnc-{seed}"] for seed in range(3)]
+                steps = [run["test"]["step"] for run in three]
+                errors = [percent(run) for run in three]
+                wanted = [statistics.mean(errors), statistics.stdev(errors), min(steps), max(steps)]
+                assert_cell(cell, wanted, "bAbI, 3 seeds")
+            continue
+        runs = columns[cells[0].removesuffix(", unfinished")]
+        for cell, run in zip(cells[1:], runs):
+            assert_cell(cell, [percent(run), run["test"]["step"]], f"bAbI, {cells[0]}")
+    assert len(rows) == len(columns) + 1
+    shown = [before[name]["test"] for name in ("sdnc-1, on", "sam-0", "lstm-0")]
+    for cells in table(REAL, "task", "sdnc, as they come"):
+        for cell, test in zip(cells[1:], shown, strict=True):
+            task = cells[0].partition(":")[0]
+            wanted = {"mean error (%)": 100 * test["mean"], "failed (> 5%)": test["failed"]}.get(cells[0])
+            assert_cell(cell, [100 * test["tasks"][task] if wanted is None else wanted], f"as they come, {cells[0]}")
+
+
 def test_babi_task_16() -> None:
     curves = load("babi_task16")
     head = next(t[0] for t in tables(REAL.read_text()) if t[0][:2] == ["minibatches", "2,000"])

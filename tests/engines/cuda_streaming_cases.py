@@ -26,7 +26,7 @@ def device():
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     monkeypatch.setattr(streaming, "CALLS_BEFORE", 0)
-    monkeypatch.setattr(streaming, "ROOM", 3)  # so that it is made larger, and the ring comes around
+    monkeypatch.setattr(streaming, "STEPS_HELD", 3)  # so that it is made larger, and the ring comes around
 
 
 def model_of(name, device, **settings):
@@ -50,7 +50,12 @@ def by_steps(model, x, state=None):
 
 
 @pytest.mark.parametrize(
-    "name,settings", [("sam", {}), ("sdnc", {"memory_size": 14}), ("sam", {"controller": "gru", "memory_size": 14})]
+    "name,settings",
+    [
+        ("sam", {}),
+        ("sdnc", {"memory_size": 14, "allocation": "free"}),
+        ("sam", {"controller": "gru", "memory_size": 14}),
+    ],
 )
 def test_steps_are_the_plain_ones(name, settings, device, monkeypatch):
     model = model_of(name, device, **settings)

@@ -18,7 +18,7 @@ from torch import Tensor
 from sparsam.engines.cuda import program
 from sparsam.engines.cuda.layout import layout_of
 from sparsam.engines.cuda.links import SparseLinks
-from sparsam.engines.cuda.memory import CudaMemory, room_for
+from sparsam.engines.cuda.memory import CudaMemory, capacity_for
 from sparsam.engines.cuda.steps import pays_backward
 from sparsam.engines.cuda.tape import Tape, numbers_of
 from sparsam.engines.cuda.weights import Weights
@@ -99,9 +99,9 @@ def _(*arguments: Any) -> tuple[Tensor, ...]:
     sizes = from_text(text)
     steps, batch = x.shape[:2]
     size = layout_of(sizes, controller, hidden_size)
-    room = room_for(memory_of(sizes, words, rest, touched, entries), sizes, steps)
+    capacity = capacity_for(memory_of(sizes, words, rest, touched, entries), sizes, steps)
     counts = rest[1]
-    listed = [value.new_empty(batch, room.rows, sizes.k_links) for value in links[:4]]
+    listed = [value.new_empty(batch, capacity.rows, sizes.k_links) for value in links[:4]]
     listed += [value.new_empty(batch, sizes.k_links) for value in links[4:]]
     return (
         words.new_empty(steps + 1, batch, size.J),
@@ -109,13 +109,13 @@ def _(*arguments: Any) -> tuple[Tensor, ...]:
         x.new_empty(0) if cell is None else x.new_empty(cell.shape),
         read.new_empty(read.shape),
         read_weights.new_empty(read_weights.shape),
-        words.new_empty(batch, room.rows, sizes.width),
+        words.new_empty(batch, capacity.rows, sizes.width),
         read_rows.new_empty(read_rows.shape),
-        counts.new_empty(batch, room.rows),
+        counts.new_empty(batch, capacity.rows),
         counts.new_empty(counts.shape),
-        counts.new_empty(batch, room.places),
-        counts.new_empty(batch, room.places),
-        x.new_empty(0) if rest[4] is None else words.new_empty(batch, room.rows),
+        counts.new_empty(batch, capacity.places),
+        counts.new_empty(batch, capacity.places),
+        x.new_empty(0) if rest[4] is None else words.new_empty(batch, capacity.rows),
         *(listed or [x.new_empty(0) for _ in range(LINKS)]),
         counts.new_empty(numbers_of(size, steps, batch)),
     )
@@ -219,8 +219,18 @@ def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tens
     joint, hidden, inner, read, weights, words, rows, last_access, counters, queue_rows, queue_stamps, usage = found[
         :LISTED
     ]
-    room = room_for(held, sizes, x.shape[0])
-    ring = (words, last_access, counters, queue_rows, queue_stamps, held.rows, room.touched, room.entries, held.start)
+    capacity = capacity_for(held, sizes, x.shape[0])
+    ring = (
+        words,
+        last_access,
+        counters,
+        queue_rows,
+        queue_stamps,
+        held.rows,
+        capacity.touched,
+        capacity.entries,
+        held.start,
+    )
     fields: dict[str, Any] = {
         "read": read,
         "read_rows": rows,

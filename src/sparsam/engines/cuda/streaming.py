@@ -30,7 +30,7 @@ from sparsam.memories.description import SparseSizes
 from sparsam.memories.memory import Memory
 
 CALLS_BEFORE = 3  # of one step in a row, before anything is captured
-ROOM = 500  # steps that the first buffers have room for
+STEPS_HELD = 500  # steps that the first buffers have room for
 MOST_BYTES = 1 << 28  # of the buffers of one state; beyond, a step is not what a call waits for
 MOST_BUFFERS = 4  # states of one model that are held at the same time and have buffers
 
@@ -263,7 +263,7 @@ class Stream:
     """The buffers and captured steps of one model, for one shape of input."""
 
     def __init__(self, key: tuple[Any, ...]) -> None:
-        self.key, self.calls, self.room = key, 0, ROOM
+        self.key, self.calls, self.steps_held = key, 0, STEPS_HELD
         self.buffers: list[Buffers] = []
         self.turns: dict[tuple[int, int, bool], Turn] = {}
         self.numbers = itertools.count(1)
@@ -278,7 +278,7 @@ class Stream:
         if self.buffers and (touched > self.buffers[0].rows or entries > self.buffers[0].places):
             if entries > self.buffers[0].places and touched <= self.buffers[0].rows:
                 return None  # the queue is put in order first
-            self.buffers, self.turns, self.room = [], {}, 2 * self.room
+            self.buffers, self.turns, self.steps_held = [], {}, 2 * self.steps_held
         source = self._source(sizes, cell, state)
         target = None if source is None else self._free(sizes, cell, state, source)
         if source is None or target is None:
@@ -314,10 +314,12 @@ class Stream:
             rows, places = self.buffers[0].rows, self.buffers[0].places
         else:
             memory: CudaMemory = state.memory
-            there = max(memory.words.shape[1], min(sizes.rows, memory.touched + (sizes.heads + sizes.k) * self.room))
+            there = max(
+                memory.words.shape[1], min(sizes.rows, memory.touched + (sizes.heads + sizes.k) * self.steps_held)
+            )
             rows = min(sizes.rows, there)
             each = 2 * sizes.heads * sizes.k + sizes.heads
-            places = max(memory.queue_rows.shape[1], 2 * rows + SPARE_ENTRIES) + each * self.room
+            places = max(memory.queue_rows.shape[1], 2 * rows + SPARE_ENTRIES) + each * self.steps_held
         batch = state.read.shape[0]
         if batch * (rows * (sizes.width + 4 * sizes.k_links) + 2 * places) * 4 > MOST_BYTES:
             return None
