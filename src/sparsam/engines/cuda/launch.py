@@ -156,7 +156,6 @@ def forward_launch(
     warps: int | None = None,
     outside: bool = False,
     search: int | None = None,
-    registers: int | None = None,
 ) -> Callable[[int, int], None]:
     """What runs the steps from one to another. Without matrices there is no controller, or it is run `outside`.
 
@@ -204,7 +203,7 @@ def forward_launch(
     types: tuple[torch.dtype, ...] = () if matrices is None else (matrices.recurrent.dtype,)
     if ends_of_state is not None:
         types = (*types, ends_of_state[2].dtype)
-    return bound(kernel, (batch,), arguments, constants, warps, types, registers)
+    return bound(kernel, (batch,), arguments, constants, warps, types)
 
 
 def new_scratch(size: Layout, batch: int, like: Tensor) -> tuple[Tensor, ...]:

@@ -22,7 +22,7 @@ from sparsam.engines.cuda.memory import CudaMemory, capacity_for
 from sparsam.engines.cuda.steps import pays_backward
 from sparsam.engines.cuda.tape import Tape, numbers_of
 from sparsam.engines.cuda.weights import Weights
-from sparsam.engines.engine import Cell, Ran
+from sparsam.engines.engine import Cell, Ran, traced_description
 from sparsam.memories.description import SparseSizes, from_text
 
 PARAMETERS = "Tensor? w_ih, Tensor? w_hh, Tensor? b_ih, Tensor? b_hh, Tensor? w_interface, Tensor? b_interface"
@@ -203,10 +203,7 @@ sequence.register_autograd(_differentiate, setup_context=_keep)
 def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
     """A run of the GPU engine as a node of the graph that is traced."""
     sizes: SparseSizes = memory.sizes
-    if record:
-        raise RuntimeError("trace: expected a call outside torch.compile and torch.export, which record no accesses")
-    if memory.text is None:
-        raise RuntimeError(f"index: expected one of sparsam.indexes in a compiled call, got {sizes.index!r}")
+    text = traced_description(memory, record)
     held: CudaMemory = state.memory
     parameters = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)
     carried = (None, None) if cell is None else (state.hidden, state.cell)
@@ -214,7 +211,7 @@ def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tens
     found = torch.ops.sparsam.cuda_sequence(
         *(x, *parameters, *carried, state.read, state.read_weights, held.words, state.read_rows),
         *(*held.tensors()[1:5], held.usage, links, None if ends is None else ends.to(x.device)),
-        *(memory.text, *(("none", 0) if cell is None else (cell.name, cell.hidden)), held.touched, held.entries),
+        *(text, *(("none", 0) if cell is None else (cell.name, cell.hidden)), held.touched, held.entries),
     )
     joint, hidden, inner, read, weights, words, rows, last_access, counters, queue_rows, queue_stamps, usage = found[
         :LISTED
