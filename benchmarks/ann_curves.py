@@ -19,7 +19,7 @@ from sparsam.engines.native.index import core_settings
 
 CHANGES, UPDATES = 5_000, 500
 # Words from which on there are cells, in a long call and in a pre-loaded memory (csrc/index/growing_cells.h, cells.h).
-FEWEST_IN_CELLS = {"scan, long call": 32_768, "scan, pre-loaded": 65_536}
+FEWEST_IN_CELLS = {"scan, long call": sparsam.Scan().cells_from, "scan, pre-loaded": 65_536}
 LONG_CALL = 2_048  # steps
 # The settings of a curve; the default is one of them. "pre-loaded": of words that do not change.
 CURVES: dict[str, list[indexes.Index]] = {

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from benchmarks.ann_curves import CURVES
 from benchmarks.ann_steps import first_faster
 from benchmarks.report import Line, Report
 from sparsam import indexes
 
 LEARNS = 0.95  # recall of all K that an index must reach for its speed to count
+NTM_THREADS = "NTM's threads"
+LIBRARIES = ("faiss, exact", "faiss IVF", "hnswlib", "usearch")
 DRAWN = ("50,000 pairs", "200,000 pairs")  # sets whose curves are drawn
 
 
@@ -95,7 +98,7 @@ def _million(report: Report, part: dict[str, Any]) -> None:
         if name.startswith("us per step, ") and name.endswith("threads"):
             ratio = us["trained"] / us["nn.LSTM"]
             report.add(Line(f"full {part['words']:,} words: step over nn.LSTM step, {name[13:]}", ratio, "x", 10))
-            if "us per step, NTM" in part:
+            if "us per step, NTM" in part and name[13:] == f"{part[NTM_THREADS]} threads":
                 ratio = part["us per step, NTM"] / us["trained"]
                 report.add(
                     Line(f"NTM step over that step, {name[13:]}", ratio, "x", 5_000, at_most=False, paper="1,600")
@@ -109,21 +112,19 @@ def draw(found: dict[str, Any], path: Path) -> None:
     sets = [name for name in DRAWN if f"words: {name}" in found]
     timed = "steps: pre-loaded" in found
     figure, axes = new_figure(5.5 * (len(sets) + timed), 4.2, columns=len(sets) + timed)
-    names: list[str] = []
     for axis, of in zip(axes[0], sets):
         points = found[f"words: {of}"]["points"]
         for curve in dict.fromkeys(point["curve"] for point in points):
-            if curve not in names:
-                names.append(curve)
+            ours = curve in CURVES
+            kind = list(CURVES).index(curve) if ours else next(i for i, lib in enumerate(LIBRARIES) if lib in curve)
             here = [(p["us per step, all heads"], p["recall of K"]) for p in points if p["curve"] == curve]
-            colour = COLOURS[names.index(curve) % len(COLOURS)]
-            line = "s--" if curve.startswith(("faiss", "hnswlib", "usearch")) else "o-"
-            axis.semilogx([us for us, _ in here], [recall for _, recall in here], line, color=colour, label=curve, ms=4)
+            us, recall = zip(*here)
+            axis.semilogx(us, recall, "o-" if ours else "s--", color=COLOURS[kind % len(COLOURS)], label=curve, ms=4)
         axis.axhline(LEARNS, color="grey", lw=0.8, ls=":")
         axis.set_title(f"words written along {of}", fontsize=10)
         axis.set_xlabel("us per step, four heads")
         axis.set_ylabel("recall of all K")
-    axes[0][0].legend(frameon=False, fontsize=7)
+        axis.legend(frameon=False, fontsize=7)
     if timed:
         axis = axes[0][len(sets)]
         for colour, name in zip(COLOURS, ("exact", "scan", "auto", "nn.LSTM")):

@@ -38,8 +38,8 @@ def measure(
     piece: int = PIECE,
 ) -> Iterator[dict[str, Any]]:
     """Bits wrong per cue at each of the sizes, from the shortest to the longest; `rows` of memory, or the run's own."""
-    room: dict[str, Any] = {} if rows is None else {"memory_size": rows}
-    model, task, _ = load_model(weights, index=index, index_settings=settings or {}, **room)
+    changed: dict[str, Any] = {} if rows is None else {"memory_size": rows}
+    model, task, _ = load_model(weights, index=index, index_settings=settings or {}, **changed)
     if not isinstance(task, Recall) or not task.paired:
         raise ValueError(f"weights: expected a model of recall with a pair per step, got {weights}")
     model.eval()

@@ -15,12 +15,17 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <vector>
 
 #include "support/parallel.h"
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 namespace sparsam::SPARSAM_ISA {
 
@@ -85,11 +90,20 @@ class Cells {
     float best[kNear];
     std::fill_n(best, kNear, -INFINITY);
     std::fill_n(out, kNear, 0);
-    for (int32_t c = 0; c < count_; ++c) {
-      if (!(products[c] > best[kNear - 1])) continue;
+    auto offer = [&](int32_t c) {
+      if (!(products[c] > best[kNear - 1])) return;
       int32_t i = kNear - 1;
       for (; i > 0 && products[c] > best[i - 1]; --i) best[i] = best[i - 1], out[i] = out[i - 1];
       best[i] = products[c], out[i] = c;
+    };
+    for (int32_t block = 0; block < count_; block += kLanes) {
+#if defined(__AVX512F__)
+      const __m512 some = _mm512_loadu_ps(products + block);
+      uint32_t left = _mm512_cmp_ps_mask(some, _mm512_set1_ps(best[kNear - 1]), _CMP_GT_OQ);
+      for (; left != 0; left &= left - 1) offer(block + std::countr_zero(left));
+#else
+      for (int32_t c = block; c < block + kLanes; ++c) offer(c);
+#endif
     }
   }
   Part whole(int32_t c) const { return {begins_[at(c)], begins_[at(c) + 1]}; }
@@ -100,12 +114,27 @@ class Cells {
               Part* found) const {
     int32_t some = 0;
     float best = wanted;
+#if defined(__AVX512F__)
+    const __m512 reaches = _mm512_set1_ps(reach), wants = _mm512_set1_ps(wanted);
+    __m512 most_of = wants;
+    __m512i numbers = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    for (int32_t c = 0; c < count_; c += kLanes, numbers = _mm512_add_epi32(numbers, _mm512_set1_epi32(kLanes))) {
+      const __m512 bound =
+          _mm512_fmadd_ps(reaches, _mm512_loadu_ps(farthest_.data() + c), _mm512_loadu_ps(products + c));
+      const __mmask16 enough = _mm512_cmp_ps_mask(bound, wants, _CMP_GE_OQ);
+      _mm512_mask_compressstoreu_epi32(cells + some, enough, numbers);
+      some += __builtin_popcount(enough);
+      most_of = _mm512_max_ps(most_of, bound);
+    }
+    best = _mm512_reduce_max_ps(most_of);
+#else
     for (int32_t c = 0; c < count_; ++c) {
       cells[some] = c;
       const float bound = products[c] + reach * farthest_[at(c)];
       some += bound >= wanted;
       best = std::max(best, bound);
     }
+#endif
     for (int32_t i = 0; i < kNear; ++i)  // they have been read
       some = static_cast<int32_t>(std::remove(cells, cells + some, near[i]) - cells);
     // The level at which there are about as many as may be read, by halving, as some of the cells tell; below `wanted`
@@ -174,10 +203,11 @@ class Cells {
   // Words of a cell, or about as many of several, that may score `wanted` or more.
   int32_t words_above(const float* products, float wanted, float reach, int32_t c) const {
     const float most = reach * farthest_[at(c)];
-    const float needed = most > 0.0f ? (wanted - products[c]) / most : 0.0f;  // of the farthest word's distance
-    if (needed > 1.0f) return 0;
-    const float level = std::min(std::max(needed * kLevels, 0.0f), static_cast<float>(kLevels - 1));
-    return beyond_[at(c) * kLevels + static_cast<size_t>(level)];
+    if (!(most > 0.0f)) return beyond_[at(c) * kLevels];  // no word is in it
+    const float needed = (wanted - products[c]) * kLevels / most;  // of the farthest word's distance
+    if (needed > static_cast<float>(kLevels)) return 0;
+    const auto level = static_cast<int32_t>(std::max(needed, 0.0f));
+    return beyond_[at(c) * kLevels + at(std::min(level, kLevels - 1))];
   }
   int64_t words_above(const float* products, float wanted, float reach, const int32_t* cells, int32_t count,
                       int32_t every) const {

@@ -22,7 +22,6 @@ namespace sparsam::SPARSAM_ISA {
 
 class GrowingCells {
  public:
-  static constexpr int32_t kFewest = 32'768;        // words from which on cells are worth making
   static constexpr int32_t kFewestBehind = 16'384;  // changes before they are placed, at least
 
   // Over the words of `list`, which is put in the order of cells. No row is hidden, none is late.

@@ -63,6 +63,7 @@ inline std::unique_ptr<CandidateIndex> make_index(const IndexSettings& settings,
     ScanSettings s;
     numbers.take("checks", s.checks);
     numbers.take("reach", s.reach);
+    numbers.take("cells_from", s.cells_from);
     numbers.take("seed", s.seed);
     numbers.done();
     s.by_distance = settings.by_distance;

@@ -26,6 +26,7 @@ namespace sparsam::SPARSAM_ISA {
 struct ScanSettings {
   int32_t checks = 96;  // words proposed per query
   int32_t reach = 58;   // hundredths, in cells (cells.h) of words of width 32; with 0 all of them are read
+  int32_t cells_from = 200'000;  // words that change from which on a long call puts them into cells (growing_cells.h)
   uint64_t seed = 0;
   bool by_distance = false;  // the nearest words, not those of largest inner product
 };
@@ -115,7 +116,7 @@ class Scan final : public CandidateIndex {
     }
     if (growing_ && growing_->is_outgrown(size())) dissolve();
     if (growing_ && growing_->is_behind(list_.size())) growing_->catch_up(list_, *source_, threads);
-    if (growing_ || !long_call_ || size() < GrowingCells::kFewest) return;
+    if (growing_ || !long_call_ || size() < settings_.cells_from) return;
     growing_ = std::make_unique<GrowingCells>(list_, *source_, word_size_, threads);
     changed_ = false;
   }
@@ -252,6 +253,8 @@ class Scan final : public CandidateIndex {
   static size_t at(int32_t i) { return static_cast<size_t>(i); }
   static ScanSettings checked(const ScanSettings& s) {
     if (s.checks < 1) throw std::invalid_argument("checks: expected at least 1, got " + std::to_string(s.checks));
+    if (s.cells_from < 1)
+      throw std::invalid_argument("cells_from: expected at least 1, got " + std::to_string(s.cells_from));
     if (s.reach < 0 || s.reach > 100)
       throw std::invalid_argument("reach: expected 0 to 100, got " + std::to_string(s.reach));
     return s;

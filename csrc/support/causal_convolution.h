@@ -21,12 +21,19 @@ class Convolution {
       for (int64_t d = 0; d < s.width; ++d) by_tap_[j * s.width + d] = weight[d * s.taps + j];
   }
 
+  // The present first, then the oldest to the newest of the past, products rounded: to the bit what torch's operations
+  // give where the layer is traced.
   void forward(const T* bias, T* out, int threads) const {
     share(s_.steps, threads, [&](int64_t t) {
       for (int64_t b = 0; b < s_.batch; ++b) {
         T* to = out + (t * s_.batch + b) * s_.width;
-        copy_numbers(to, bias, int(s_.width));
-        for (int j = 0; j < s_.taps; ++j) add_product(to, input(t + j, b), tap(j));
+        const T* present = input(t + reach_, b);
+        for_each_vector<T>(int(s_.width), [&](int d, auto n) __attribute__((always_inline)) {
+          Vec<T> sum = load_some(bias + d, n) + rounded(load_some(present + d, n) * load_some(tap(reach_) + d, n));
+          for (int64_t j = 0; j < reach_; ++j)
+            sum += rounded(load_some(input(t + j, b) + d, n) * load_some(tap(j) + d, n));
+          store_some<T>(to + d, sum, n);
+        });
       }
     });
   }
@@ -72,7 +79,7 @@ class Convolution {
       for (int64_t i = tasks * part / parts; i < tasks * (part + 1) / parts; ++i) run(i);
     });
   }
-  const T* tap(int j) const { return by_tap_.get() + j * s_.width; }
+  const T* tap(int64_t j) const { return by_tap_.get() + j * s_.width; }
   const T* input(int64_t i, int64_t b) const {
     return i < reach_ ? window_ + (b * reach_ + i) * s_.width : x_ + ((i - reach_) * s_.batch + b) * s_.width;
   }

@@ -84,6 +84,17 @@ inline void store_some(T* p, Vec<T> v, int n) {
 #endif
 }
 
+// v as it is, rounded: the compiler does not make one operation of what made it and what takes it.
+template <class V>
+inline V rounded(V v) {
+#if defined(__x86_64__)
+  asm("" : "+x"(v));
+#elif defined(__aarch64__)
+  asm("" : "+w"(v));
+#endif
+  return v;
+}
+
 // Lane i of the result is a[i] + a[i ^ d] where bit d of i is clear, and b[i] + b[i ^ d] where it is set.
 template <class T, int d, int... i>
 inline Vec<T> fold_lanes(Vec<T> a, Vec<T> b, std::integer_sequence<int, i...>) {

@@ -71,14 +71,15 @@ class Scan(Index):
     hashes and trees miss.
 
     Many words are put into cells: those that a memory is pre-loaded with, from 65,536 on, and those that were written,
-    from 32,768 on, in a call of 2,048 steps or more. A query reads the cells near it and, of all others, the words that
-    may be as similar: a few hundredths of them.
+    from 200,000 on, in a call of 2,048 steps or more. A query reads the cells near it and, of all others, the words
+    that may be as similar: a few hundredths of them.
 
     Args:
         checks: the most words scored per query; a memory of no more words than this is searched exactly.
         reach: how far from the centre of its cell, towards the query, a word is expected at most, in hundredths for
             words of width 32 (it goes with one over the square root). More reads more words and finds more; 0 reads
             all of them.
+        cells_from: words that were written from which on a long call puts them into cells.
         seed: of the rotation before coding, and of the sample whose mean is the centre of the words.
     """
 
@@ -86,10 +87,11 @@ class Scan(Index):
     kind: ClassVar[str] = "scan"
     checks: int = 96
     reach: int = 58
+    cells_from: int = 200_000
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check(self, checks=LARGEST)
+        _check(self, checks=LARGEST, cells_from=LARGEST)
         if isinstance(self.reach, bool) or not isinstance(self.reach, int):
             raise TypeError(f"reach: expected an int, got {type(self.reach).__name__} {self.reach!r}")
         if not 0 <= self.reach <= 100:
@@ -166,7 +168,7 @@ class Thresholds(NamedTuple):
 
 
 CROSSOVER = 3_000
-MEASURED = Thresholds(CROSSOVER, 32_768, 600_000)
+MEASURED = Thresholds(CROSSOVER, 200_000, 600_000)
 
 
 @register
@@ -177,7 +179,7 @@ class Auto(Index):
     Args:
         index: the approximate index.
         exact_until: the most words that are searched exactly; None for what was measured: 3,000, and for a scan of
-            words that were written, on processors with fast products of bytes, 32,768 in a call of 2,048 steps or
+            words that were written, on processors with fast products of bytes, 200,000 in a call of 2,048 steps or
             more and 600,000 in a shorter one.
     """
 

@@ -106,6 +106,8 @@ class State:
 
     def with_fields(self: Self, **fields: Any) -> Self:
         """A state with other values in some fields: what `dataclasses.replace` gives, without its checks."""
+        if torch.compiler.is_compiling():  # not every torch can trace what follows
+            return dataclasses.replace(self, **fields)
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__, **fields)
         return made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -106,6 +108,25 @@ def test_trained_words_are_what_the_model_wrote_and_asks():
     row = ann_curves.on_written(data, sparsam.Scan())
     assert min(row["recall of K by head"]) >= 0.99  # measured: 1.0 for every head
     assert ann_curves.on_written(data, sparsam.Scan(checks=1))["recall of K"] <= 0.25
+
+
+@pytest.mark.parametrize(
+    ("index", "least"),
+    [
+        (sparsam.Scan(checks=16), 0.98),  # measured: 0.998
+        (sparsam.LSH(checks=256), 0.93),  # measured: 0.966
+        (sparsam.LSH(few=100, probes=400, checks=256), 0.8),  # measured: 0.852
+        (sparsam.KDForest(checks=256), 0.87),  # measured: 0.902
+    ],
+)
+def test_recall_on_trained_words(index, least):
+    """About 1,500 words, of which each index scores a sixth or fewer."""
+    assert ann_curves.on_written(trained(500), index)["recall of K"] >= least
+
+
+@functools.cache
+def trained(pairs: int) -> trained_words.Written:
+    return trained_words.written(pairs)
 
 
 def test_bits_with_each_index_are_those_of_exact_search():

@@ -51,7 +51,7 @@ def test_options_have_help_and_a_default_that_is_shown(name: str) -> None:
         ("eval", "index", "l", ["linear", "lsh"]),
         ("eval", "split", "t", ["test"]),
         ("eval", "run", "babi-", ["babi-sam", "babi-sdnc"]),
-        ("view", "runs", "copy", ["copy-sam"]),
+        ("view", "runs", "copy", ["copy-sam", "copy-sdnc"]),
         ("ask", "run", "babi-sd", ["babi-sdnc"]),
         ("ask", "engine", "r", ["reference"]),
         ("info", "name", "sort", ["sort-sam"]),

@@ -436,7 +436,7 @@ void test_overlay_of_scans_is_a_value() {
 // Cells over words that go on changing: a plain set is followed, most of the nearest are found, and a call that begins
 // finds the same whatever was before, with any number of threads.
 void test_growing_cells() {
-  const int32_t n = 40'000, width = 16, checks = 24;
+  const int32_t n = 40'000, width = 16, checks = 24, cells_from = 32'768;
   std::mt19937 random(9);
   Words words(n, width);
   std::vector<float> middles(static_cast<size_t>(64 * width));
@@ -451,8 +451,13 @@ void test_growing_cells() {
   std::vector<int32_t> rows;
   std::set<int32_t> held;
   for (int32_t row = 0; row < n; ++row) draw(row);
-  for (int32_t row = 0; row < GrowingCells::kFewest; ++row) rows.push_back(row), held.insert(row);
-  auto index = make_scan(n, width, &words, checks, 3);
+  for (int32_t row = 0; row < cells_from; ++row) rows.push_back(row), held.insert(row);
+  ScanSettings settings;
+  settings.checks = checks;
+  settings.cells_from = cells_from;
+  settings.seed = 3;
+  auto make = [&]() -> std::unique_ptr<CandidateIndex> { return std::make_unique<Scan>(n, width, settings, &words); };
+  auto index = make();
   index->build(rows.data(), static_cast<int32_t>(rows.size()), 2);
   index->start(kStepsOfALongCall, 2);
   for (int32_t i = 0; i < 30'000; ++i) {  // enough for the late words to be placed
@@ -473,7 +478,7 @@ void test_growing_cells() {
   CHECK(index->size() == static_cast<int32_t>(held.size()));
   rows = sorted_rows(*index);
   std::shuffle(rows.begin(), rows.end(), random);
-  auto afresh = make_scan(n, width, &words, checks, 3), flat = make_scan(n, width, &words, checks, 3);
+  auto afresh = make(), flat = make();
   for (CandidateIndex* each : {afresh.get(), flat.get()}) each->build(rows.data(), static_cast<int32_t>(rows.size()), 1);
   int found = 0, found_flat = 0, asked = 0;
   std::vector<float> query(static_cast<size_t>(width));

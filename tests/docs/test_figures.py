@@ -96,7 +96,13 @@ def test_babi_by_task() -> None:
     babi = load("babi")
     head = next(t[0] for t in tables(REAL.read_text()) if t[0][:2] == ["task", "sdnc"])
     best = min(("sdnc-0", "sdnc-1", "sdnc-2"), key=lambda run: babi[run]["validation"]["mean"])
-    runs = {"sdnc": best, "sam, asked more": "sam-0, on", "sam": "sam-0", "lstm": "lstm-0"}
+    runs = {
+        "sdnc": best,
+        "sam, retold": "sam-0, retold",
+        "sam, asked more": "sam-0, on",
+        "sam": "sam-0",
+        "lstm": "lstm-0",
+    }
     runs |= {f"{model}, unfinished": f"{model}-0" for model in ("dam", "ntm", "dnc")}
     for cells in table(REAL, "task", "sdnc"):
         for column, name in enumerate(head):
@@ -119,8 +125,10 @@ def test_babi_targets_and_readme() -> None:
     best = min((babi[f"sdnc-{seed}"] for seed in range(3)), key=lambda run: run["validation"]["mean"])
     assert_cell(row(REAL, "bAbI mean test error, SDNC, best")[3], [percent(best), best["test"]["failed"]], "best SDNC")
     assert_cell(row(REAL, "bAbI mean test error, SDNC, 3 seeds")[3], [mean, deviation, *sdnc], "SDNC of 3 seeds")
-    sam, before = babi["sam-0, on"], babi["sam-0"]
+    sam, asked, before = (babi[f"sam-0{part}"] for part in (", retold", ", on", ""))
     assert_cell(row(REAL, "bAbI mean test error, SAM")[3], [percent(sam), sam["test"]["failed"]], "SAM")
+    cells = row(REAL, "the same before stories were retold")
+    assert_cell(cells[3], [percent(asked), asked["test"]["failed"]], "SAM before stories were retold")
     cells = row(REAL, "the same before task 16 was asked for more")
     assert_cell(cells[3], [percent(before), before["test"]["failed"]], "SAM before it was asked more")
     assert_cell(row(REAL, "bAbI, LSTM")[3], [percent(babi["lstm-0"])], "LSTM")
@@ -133,6 +141,36 @@ def test_babi_targets_and_readme() -> None:
     for printed, value in zip(claim[:3], (percent(best), mean, deviation), strict=True):
         assert agrees(printed, value), "results.md, bAbI"
     assert agrees(claim[4], percent(sam)), "results.md, SAM on bAbI"
+
+
+def test_babi_two_protocols() -> None:
+    before, after = load("babi_as_they_come"), load("babi")
+    best = min((after[f"sdnc-{seed}"] for seed in range(3)), key=lambda run: run["validation"]["mean"])
+    columns = {
+        "SAM, best": (before["sam-0"], *(after[f"sam-0{part}"] for part in ("", ", on", ", retold"))),
+        "SDNC, best": (before["sdnc-1, on"], best),
+        **{f"{model.upper()}": (before[f"{model}-0"],) for model in ("lstm", "dam", "ntm", "dnc")},
+    }
+    rows = table(REAL, "model", "stories as they come")
+    for cells in rows:
+        if cells[0] == "SDNC, 3 seeds":
+            for cell, runs in zip(cells[1:3], (before, after)):
+                three = [runs[f"sdnc-{seed}"] for seed in range(3)]
+                steps = [run["test"]["step"] for run in three]
+                errors = [percent(run) for run in three]
+                wanted = [statistics.mean(errors), statistics.stdev(errors), min(steps), max(steps)]
+                assert_cell(cell, wanted, "bAbI, 3 seeds")
+            continue
+        runs = columns[cells[0].removesuffix(", unfinished")]
+        for cell, run in zip(cells[1:], runs):
+            assert_cell(cell, [percent(run), run["test"]["step"]], f"bAbI, {cells[0]}")
+    assert len(rows) == len(columns) + 1
+    shown = [before[name]["test"] for name in ("sdnc-1, on", "sam-0", "lstm-0")]
+    for cells in table(REAL, "task", "sdnc, as they come"):
+        for cell, test in zip(cells[1:], shown, strict=True):
+            task = cells[0].partition(":")[0]
+            wanted = {"mean error (%)": 100 * test["mean"], "failed (> 5%)": test["failed"]}.get(cells[0])
+            assert_cell(cell, [100 * test["tasks"][task] if wanted is None else wanted], f"as they come, {cells[0]}")
 
 
 def test_babi_task_16() -> None:
@@ -241,7 +279,14 @@ def test_omniglot_targets_and_readme() -> None:
 
 # Figures 2 and 3, extrapolation
 
-MODELS = {"SAM exact": "sam-linear", "SAM ANN": "sam-ann", "DAM": "dam", "NTM": "ntm", "LSTM": "lstm"}
+MODELS = {
+    "SAM exact": "sam-linear",
+    "SAM exact, K = 8": "sam-k8",
+    "SAM ANN": "sam-ann",
+    "DAM": "dam",
+    "NTM": "ntm",
+    "LSTM": "lstm",
+}
 
 
 def test_hours() -> None:
@@ -255,7 +300,7 @@ def test_hours() -> None:
 def test_figure_2() -> None:
     runs = load("figure2")["rows"]
     rows = table(RESULTS, "Task", "Model", "Seeds")
-    assert len(rows) == 15
+    assert len(rows) == 16
     for task, model, seeds, below, reached, final, lowest, seen, seconds in rows:
         mine = [run for run in runs if re.fullmatch(f"{task}-{MODELS[model]}-\\d+", run["run"])]
         where = f"figure 2, {task}, {model}"
@@ -307,19 +352,38 @@ def test_extrapolation() -> None:
         ):
             if size in measured:
                 assert_cell(cell, [measured[size], seconds[size]], f"extrapolation, {pairs} pairs")
-    many = bits["exact, 256 cues"]
-    errors, taken = bits["exact, 256 cues, standard error"], bits["exact, 256 cues, seconds (one thread)"]
-    rows = table(RESULTS, "Pairs", "Exact search, 256 cues")
-    assert [cells[0].replace(",", "") for cells in rows] == list(many)
+    columns = ("near keys, exact, 256 cues", "exact, 256 cues", None, "trained with LSH, exact, 256 cues")
+    rows = table(RESULTS, "Pairs", "`recall-near-sam`")
+    assert [cells[0].replace(",", "") for cells in rows] == list(bits["exact, 256 cues"])
     for pairs, *cells in rows:
-        for cell, measured in zip(cells, (many, errors, taken), strict=True):
-            assert_cell(cell, [measured[pairs.replace(",", "")]], f"extrapolation, 256 cues, {pairs} pairs")
-    assert_cell(row(README, "recall trained to 10,000 pairs")[2], [many["200000"], 8], "README, extrapolation")
-    claim = row(RESULTS, "Supplementary figure: trained to 10,000")[1].split(":", 1)[1].partition(";")[0]
-    shown = [numbers(part.replace("± 0.1 ", "")) for part in claim.split(", ")]
-    assert len(shown) == 4
+        size = pairs.replace(",", "")
+        for cell, name in zip(cells, columns, strict=True):
+            if name is None:
+                wanted = [bits["exact, 256 cues, seconds (one thread)"][size]]
+            else:
+                wanted = [bits[name][size], bits[f"{name}, standard error"][size]] if size in bits[name] else []
+            assert_cell(cell, wanted, f"extrapolation, 256 cues, {pairs} pairs, {name}")
+    near = bits["near keys, exact, 256 cues"]
+    cells = row(README, "recall trained to 10,000 pairs")
+    assert_cell(cells[2], [near["200000"], 8], "README, extrapolation")
+    assert any(agrees(number, bits["exact, 256 cues"]["200000"]) for number in numbers(cells[3])), "README, before"
+    claim = row(RESULTS, "Supplementary figure: trained to 10,000")[1].split(":", 1)[1].partition(" (`")[0]
+    error = bits["near keys, exact, 256 cues, standard error"]["200000"]
+    shown = [numbers(part.replace(f"± {error:.2f} ", "")) for part in claim.split(", ")]
+    assert len(shown) == 3
     for printed, size in shown:
-        assert agrees(printed, many[str(int(size))]), f"results.md, extrapolation to {size}"
+        assert agrees(printed, near[str(int(size))]), f"results.md, extrapolation to {size}"
+
+
+def test_copy_beyond_the_trained_length() -> None:
+    found = load("copy_lengths")
+    rows = table(RESULTS, "seed", "minibatches", "20")
+    for cells, run in zip(rows, found["rows"], strict=True):
+        for cell, value in zip(cells, (run["seed"], run["minibatches"], *run["bits"].values()), strict=True):
+            assert_cell(cell, [value], f"copy beyond the trained length, seed {run['seed']}")
+    (shipped,) = (run for run in found["rows"] if run["run"] == found["shipped"])
+    cells = row(README, "copy, trained on 1 to 40 items")
+    assert_cell(cells[2], [shipped["bits"]["200"], shipped["bits"]["400"]], "README, copy")
 
 
 def test_readme_rows_say_protocol_seeds_and_condition() -> None:

@@ -111,7 +111,8 @@ def gradients(loss, model, *more):
 
 def loss_of(y, state):
     fields = sum(v.square().sum() for n, v in state.values() if n in ("hidden", "cell", "read"))
-    links = sum(value.square().sum() for value in state.links.weights()) if hasattr(state, "links") else 0.0
+    listed = getattr(state, "links", None)
+    links = 0.0 if listed is None else sum(value.square().sum() for value in listed.weights())
     return y.square().sum() + fields + state.memory.words.square().sum() + links
 
 

@@ -26,7 +26,7 @@ def device():
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     monkeypatch.setattr(streaming, "CALLS_BEFORE", 0)
-    monkeypatch.setattr(streaming, "ROOM", 3)  # so that it is made larger, and the ring comes around
+    monkeypatch.setattr(streaming, "STEPS_HELD", 3)  # so that it is made larger, and the ring comes around
 
 
 def model_of(name, device, **settings):
@@ -50,7 +50,12 @@ def by_steps(model, x, state=None):
 
 
 @pytest.mark.parametrize(
-    "name,settings", [("sam", {}), ("sdnc", {"memory_size": 14}), ("sam", {"controller": "gru", "memory_size": 14})]
+    "name,settings",
+    [
+        ("sam", {}),
+        ("sdnc", {"memory_size": 14, "allocation": "free"}),
+        ("sam", {"controller": "gru", "memory_size": 14}),
+    ],
 )
 def test_steps_are_the_plain_ones(name, settings, device, monkeypatch):
     model = model_of(name, device, **settings)
@@ -59,6 +64,7 @@ def test_steps_are_the_plain_ones(name, settings, device, monkeypatch):
     with torch.no_grad():
         found, state = by_steps(model, x)
     assert isinstance(state.memory, streaming.HeldMemory)
+    assert any(near for _, _, near in streaming._streams[model.memory].turns) == (name == "sam")
     assert torch.equal(found, expected)
     for b in range(2):
         for ours, theirs in zip(state.memory_rows(b), last.memory_rows(b)):
@@ -116,6 +122,18 @@ def test_a_state_with_other_tensors_is_taken_as_it_is(device, monkeypatch):
         model.output.weight.mul_(2)
         model.controller.weight_hh_l0.mul_(2)  # weights are read anew at every step
         assert torch.equal(model(x[:1], state)[0], plainly(model, x[:1], monkeypatch, state)[0])
+
+
+def test_words_that_are_changed_by_hand_are_carried_on(device, monkeypatch):
+    """A step hands on what it changed alone, so what somebody else changed has to be noticed."""
+    model = model_of("sam", device)
+    x = torch.randn(6, 2, 3, device=device)
+    with torch.no_grad():
+        _, state = by_steps(model, x[:2])
+        state.memory.words[:, 5:] = 0.5
+        copied = state.clone()
+        found, _ = by_steps(model, x[2:], state)
+        assert torch.equal(found, plainly(model, x[2:], monkeypatch, copied)[0])
 
 
 def test_a_gradient_goes_the_plain_way(device):

@@ -106,7 +106,8 @@ class EagerCapture(graphs.Capture):
 
         def backward():
             moving = [value for value in self.now if value.requires_grad]
-            found = list(torch.autograd.grad(moving, self.leaves, self.given, retain_graph=True, allow_unused=True))
+            # Once for each forward pass, as in a graph, whose backward pass computes where the forward pass lies.
+            found = list(torch.autograd.grad(moving, self.leaves, self.given, allow_unused=True))
             self.found = [found.pop(0) if v.requires_grad else None for v in (*self.inputs, *parameters)]
 
         self.forward_graph = SimpleNamespace(replay=forward)

@@ -43,6 +43,14 @@ def test_equals_torch(steps: int, batch: int, width: int, conv: int, threads: in
         torch.testing.assert_close(b, a)
 
 
+def test_a_traced_convolution_gives_the_same_bits() -> None:
+    torch.manual_seed(0)
+    layer = sparsam.SparseMemory(21, memory_size=20, word_size=4, num_heads=1, k=2)
+    x, window = torch.randn(9, 3, 21), torch.randn(3, 3, 21)
+    traced = torch.compile(lambda *given: layer.past_and_present(*given)[0], backend="eager", fullgraph=True)
+    assert torch.equal(traced(x, window, None, True), layer.past_and_present(x, window, None, True)[0])
+
+
 def test_threads_and_batch_first_change_no_bit() -> None:
     torch.manual_seed(0)
     layer = sparsam.SparseMemory(33, memory_size=20, word_size=4, num_heads=1, k=2, engine="native")

@@ -254,16 +254,19 @@ def test_scan_goes_on_to_the_same_bits_in_pieces():
     assert torch.equal(torch.cat(pieces), whole)
 
 
-@pytest.mark.parametrize("index", ["scan", "auto"])
-def test_a_long_call_over_many_words_depends_on_its_state_alone(index, tmp_path):
+@pytest.mark.parametrize("exact_until", [None, 3_000])
+def test_a_long_call_over_many_words_depends_on_its_state_alone(exact_until, tmp_path):
     """Words are put into cells there, and the state after it is a value like any other."""
+    index: sparsam.indexes.Index = sparsam.Scan(checks=8, cells_from=4_000)
+    if exact_until is not None:
+        index = sparsam.Auto(index, exact_until)
     model = sparsam.SAM(
         3, 2, hidden_size=8, memory_size=60_000, word_size=8, num_heads=4, k=2, index=index, engine="native"
     )
-    x = torch.randn(9_000, 1, 3, generator=torch.Generator().manual_seed(0))
+    x = torch.randn(3_000, 1, 3, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         _, state = model(x)
-        assert state.memory.versions[0].indexed > 32_768 and state.index_used == ("scan",)
+        assert state.memory.versions[0].indexed > 8_000 and state.index_used == ("scan",)
         expected, _ = model(x[:2_100], state)
         model(x[:30], state)  # a short call
         torch.save(state, tmp_path / "state.pt")

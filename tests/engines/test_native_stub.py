@@ -23,6 +23,7 @@ def is_declared(node: ast.stmt) -> bool:
 def members(node: ast.ClassDef) -> set[str]:
     own = {entry.name for entry in node.body if isinstance(entry, ast.FunctionDef)}
     own |= {target.id for entry in node.body if isinstance(entry, ast.Assign) for target in entry.targets}
+    own |= {entry.target.id for entry in node.body if isinstance(entry, ast.AnnAssign)}
     for base in node.bases:
         name = base.value.id if isinstance(base, ast.Subscript) else base.id
         own |= members(CLASSES[name]) if name in CLASSES else set()

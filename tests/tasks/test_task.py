@@ -96,3 +96,16 @@ def test_level_200_000_is_lean(name: str) -> None:
     batch = task.sample_size(1, torch.Generator().manual_seed(0), 200_000)
     elements = batch.inputs.numel() + batch.targets.numel()
     assert elements <= 400_002 * (task.input_size + task.output_size)
+
+
+@pytest.mark.parametrize("name", ALGORITHMIC)
+def test_every_part_of_a_batch_can_be_pinned(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pin(value: torch.Tensor) -> torch.Tensor:
+        return torch.empty_strided(value.size(), value.stride()).copy_(
+            value
+        )  # refuses shared elements, as pinning does
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
+    batch = tasks.build(name).sample(3, torch.Generator().manual_seed(0))
+    pinned = batch.pinned()
+    assert torch.equal(pinned.mask, batch.mask.float()) and torch.equal(pinned.inputs, batch.inputs)

@@ -100,6 +100,16 @@ def converted_state(state: State, fields: Any) -> State:
     return dataclasses.replace(changed, start=converted_state(start, fields))  # type: ignore[call-arg]
 
 
+def traced_description(memory: Any, record: bool) -> str:
+    """The description of a sparse memory as a constant of the graph that is traced."""
+    if record:
+        raise RuntimeError("trace: expected a call outside torch.compile and torch.export, which record no accesses")
+    if memory.text is None:
+        raise RuntimeError(f"index: expected one of sparsam.indexes in a compiled call, got {memory.sizes.index!r}")
+    text: str = memory.text
+    return text
+
+
 # What "auto" or a name came to for a memory, by engine asked for, type and device: the engine's name and the reason.
 CHOSEN: weakref.WeakKeyDictionary[Memory, dict[Any, tuple[str, str]]] = weakref.WeakKeyDictionary()
 ENGINES: dict[str, Engine] = {}  # the fastest first

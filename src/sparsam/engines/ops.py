@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from sparsam.engines.boundary import Inputs, Outputs
-from sparsam.engines.engine import Cell, Ran
+from sparsam.engines.engine import Cell, Ran, traced_description
 from sparsam.engines.native import names, stand_ins
 from sparsam.engines.native.engine import NativeCall
 from sparsam.engines.native.links import NativeLinks
@@ -297,10 +297,7 @@ def traced_fresh(kind: Kind, batch: int, initial: Tensor | None, like: Tensor) -
 def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
     """A run of the native engine as a node of the graph that is traced."""
     sizes: SparseSizes = memory.sizes
-    if record:
-        raise RuntimeError("trace: expected a call outside torch.compile and torch.export, which record no accesses")
-    if memory.text is None:
-        raise RuntimeError(f"index: expected one of sparsam.indexes in a compiled call, got {sizes.index!r}")
+    text = traced_description(memory, record)
     if sizes.k_links and state.links.stand_in is not None:
         raise RuntimeError("state: expected state.detach() of an eager call with link_gradients=True")
     name = traced_name(state.memory, x)
@@ -311,7 +308,7 @@ def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tens
     recorded = torch.is_grad_enabled() and differentiable and not torch.compiler.is_exporting()
     controller, hidden_size = ("none", 0) if cell is None else (cell.name, cell.hidden)
     joint, hidden, inner, read, weights, after, rows, _ = torch.ops.sparsam.sequence(
-        *floats, name, state.read_rows, ends, memory.text, controller, hidden_size, recorded
+        *floats, name, state.read_rows, ends, text, controller, hidden_size, recorded
     )
     fields: dict[str, Any] = {
         "read": read,

@@ -6,8 +6,9 @@ without, the models learn them by heart), the tasks that take longest drawn more
 interface first weights that use the memory from the start (`sparsam.training.start`): without them an SDNC stays at the
 error of an LSTM for a long time. Task 16 is half of all stories; it begins with what its answers need, the other facts
 come back over 8,000 minibatches, and its training stories are asked for parts of the way as well
-(`sparsam.tasks.babi_questions`). The run with the lowest validation error is the one that is tested. `--set
-device=cuda` runs SAM and SDNC in the GPU kernels.
+(`sparsam.tasks.babi_questions`). Half of the training stories are told in another way (`sparsam.tasks.babi_retell`).
+The run with the lowest validation error is the one that is tested. `--set device=cuda` runs SAM and SDNC in the GPU
+kernels.
 
 `--task paper` has none of this: stories as they come, tasks in equal shares, the same first weights for all models.
 """
@@ -49,7 +50,7 @@ PROTOCOLS = {
     "augmented": TaskConfig(
         "babi",
         {"balance": "task", "emphasis": {str(t): f for t, f in EMPHASIS.items()}, "exchange": 1.0, "scale": 12.0},
-        {"easy_first": [16], "ask_more": [16]},
+        {"easy_first": [16], "ask_more": [16], "retell": 0.5},
     ),
     "paper": TaskConfig("babi", {"balance": "task", "scale": 12.0}),
 }

@@ -27,7 +27,7 @@ from typing import Any
 
 from sparsam.experiments import token_report
 from sparsam.experiments.experiment import Experiment, grid, register
-from sparsam.experiments.token_lengths import kept_test, room, usable_device
+from sparsam.experiments.token_lengths import kept_test, rows_for, usable_device
 from sparsam.experiments.token_tests import error_rate
 from sparsam.tasks.mqar import TESTED, TRAINED
 from sparsam.training.config import ModelConfig, OptimizerConfig, RunConfig, TaskConfig
@@ -129,7 +129,7 @@ def slice_errors(run: str | Path) -> dict[str, Any]:
     """A run's errors on each of zoology's test slices, kept beside it as slices.json."""
     from sparsam.training.saved import load_model
 
-    model, task, config = load_model(run, memory_size=room(1024, 4))
+    model, task, config = load_model(run, memory_size=rows_for(1024, 4))
     device = usable_device(config.device)
     model.to(device)
     found = {}

@@ -22,7 +22,7 @@ from sparsam.training.saved import load_model, read_saved
 FILE = "lengths.json"
 
 
-def room(tokens: int, heads: int) -> int:
+def rows_for(tokens: int, heads: int) -> int:
     """Rows for every word that could be written: one for each head and token, as a power of two."""
     return 1 << (tokens * heads - 1).bit_length()
 
@@ -52,7 +52,7 @@ def errors_at(
     heads = config.model.num_heads or 1
     if rows is None:
         longest = task.sample_size(1, torch.Generator(), size).inputs.shape[0]
-        rows = room(longest, heads)
+        rows = rows_for(longest, heads)
     changed: dict[str, Any] = {} if k is None else {"k": k}
     model, task, config = load_model(run, memory_size=rows, index=index, **changed)
     if delta is not None:

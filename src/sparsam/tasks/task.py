@@ -64,7 +64,12 @@ class Batch:
         """The same batch in memory that a GPU reads by itself; one that was drawn there stays."""
         if self.inputs.is_cuda:
             return self
-        inputs, targets, mask = (value.pin_memory() for value in (self.inputs, self.targets, self.mask))
+        values = (
+            self.inputs,
+            self.targets,
+            self.mask,
+        )  # a mask may be one row for all elements, which cannot be pinned
+        inputs, targets, mask = (value.contiguous().pin_memory() for value in values)
         return Batch(inputs, targets, mask, self.lengths, self.level, self.info, self.answers)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:

@@ -231,6 +231,7 @@ class Lease:
 
     def __init__(self, capture: Capture) -> None:
         self.capture, self.number = capture, capture.passes + 1
+        self.spent = False
 
     def backward(self, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
         """Gradients of inputs and parameters for those of the outputs."""
@@ -239,10 +240,13 @@ class Lease:
                 "the buffers of this pass have been used again: a captured sequence runs backward before the model is "
                 "called again with these shapes (retain_graph=True does not keep them); use engine='reference'"
             )
+        if self.spent:  # the pass before computed in the buffers that the forward pass had filled
+            self.capture.forward_graph.replay()
         given = [gradient for gradient, moves in zip(gradients, self.capture.moving) if moves]
         for mine, value in zip(self.capture.given, given):
             mine.zero_() if value is None else mine.copy_(value)
         self.capture.backward_graph.replay()
+        self.spent = True
         self.capture.busy = False
         return tuple(None if value is None else value.clone() for value in self.capture.found)
 
@@ -272,5 +276,5 @@ class Replay(boundary.Call):
         return Tensors(outputs)
 
     def backward(self, inputs: Tensors, gradients: Tensors, needed: Tensors) -> Tensors:
-        """The tape stays: the buffers can run backward again until the next pass takes them."""
+        """The tape stays: until the next pass takes the buffers, they can run forward and backward again."""
         return Tensors(self.tape.backward(gradients))

@@ -126,13 +126,14 @@ def _no_tensor(device: torch.device) -> Tensor:
 @lru_cache(maxsize=256)
 def _constants(name: str, size: Layout, **more: Any) -> dict[str, Any]:
     """The constants of kernel `name`, in the order of its arguments."""
-    from sparsam.engines.cuda.kernels import backward, cells, codes, controllers, forward, search
+    from sparsam.engines.cuda.kernels import backward, cells, codes, controllers, forward, search, streams
 
     kernel = {
         "encode": codes.encode,
         "forward": forward.forward,
         "backward": backward.backward,
         "search": search.search,
+        "catch_up": streams.catch_up,
         "controllers_forward": controllers.controllers_forward,
         "cells_backward": cells.cells_backward,
     }[name]
@@ -155,7 +156,6 @@ def forward_launch(
     warps: int | None = None,
     outside: bool = False,
     search: int | None = None,
-    registers: int | None = None,
 ) -> Callable[[int, int], None]:
     """What runs the steps from one to another. Without matrices there is no controller, or it is run `outside`.
 
@@ -203,7 +203,7 @@ def forward_launch(
     types: tuple[torch.dtype, ...] = () if matrices is None else (matrices.recurrent.dtype,)
     if ends_of_state is not None:
         types = (*types, ends_of_state[2].dtype)
-    return bound(kernel, (batch,), arguments, constants, warps, types, registers)
+    return bound(kernel, (batch,), arguments, constants, warps, types)
 
 
 def new_scratch(size: Layout, batch: int, like: Tensor) -> tuple[Tensor, ...]:
@@ -260,6 +260,19 @@ def encoded(size: Layout, words: Tensor) -> Tensor:
     grid = (math.ceil(batch * rows / BLOCK_CODED),)
     bound(kernel, grid, (words, codes), _constants("encode", size, BLOCK=BLOCK_CODED), 4)(batch * rows)
     return codes
+
+
+def catch_up(size: Layout, after: tuple[Tensor, ...], before: tuple[Tensor, ...]) -> None:
+    """Carry what one step changed over to a memory of before that step (`kernels.streams`).
+
+    `after`: the memory's five tensors, the rows read, and the rows written anew; `before` the same without the last.
+    """
+    from sparsam.engines.cuda.kernels.streams import catch_up as kernel
+
+    batch, rows, _ = before[0].shape
+    constants = _constants("catch_up", size, READS=power_of_two(size.R * size.K, 16))
+    arguments = (*after, *before, rows, before[3].shape[1])
+    bound(kernel, (batch,), arguments[:-1], constants, 4)(arguments[-1])
 
 
 def controllers_launch(size: Layout, tape: Tape, matrices: Packed, ends: Tensor) -> Callable[[int], None]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from sparsam.memories.interface import sparse_interface
+from sparsam.memories.interface import Interface, sparse_interface
 
 CELLS = ("lstm", "gru", "none")
 
@@ -56,9 +56,41 @@ class Layout:
         return self.H + self.R * self.W
 
     @cached_property
+    def interface(self) -> Interface:
+        return sparse_interface(self.R, self.W, self.KL > 0, self.FREE)
+
+    @cached_property
     def F(self) -> int:
-        """Width of the interface, as it is declared."""
-        return sparse_interface(self.R, self.W, self.KL > 0, self.FREE).size
+        """Width of the interface, as it is declared; likewise where its fields begin."""
+        return self.interface.size
+
+    def begins(self, field: str) -> int:
+        return self.interface.offsets().get(field, self.F)
+
+    @cached_property
+    def WORD_AT(self) -> int:
+        return self.begins("write_word")
+
+    @cached_property
+    def STRENGTH_AT(self) -> int:
+        return self.begins("strength")
+
+    @cached_property
+    def ALPHA_AT(self) -> int:
+        """Of the write gates; the kernels take it that gamma follows them."""
+        return self.begins("write_gate")
+
+    @cached_property
+    def GAMMA_AT(self) -> int:
+        return self.begins("interpolation")
+
+    @cached_property
+    def MODES_AT(self) -> int:
+        return self.begins("read_modes")
+
+    @cached_property
+    def FREE_AT(self) -> int:
+        return self.begins("free_gates")
 
     @cached_property
     def JS(self) -> int:

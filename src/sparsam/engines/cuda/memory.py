@@ -84,8 +84,8 @@ class CudaMemory:
     def blend(self, mask: Tensor, other: CudaMemory) -> CudaMemory:
         """Per batch element, `other` where the mask holds and this memory elsewhere."""
         rows = max(self.words.shape[1], other.words.shape[1])
-        room = max(self.queue_rows.shape[1], other.queue_rows.shape[1])
-        ours, theirs = self.grown(rows, room), other.grown(rows, room)
+        queue = max(self.queue_rows.shape[1], other.queue_rows.shape[1])
+        ours, theirs = self.grown(rows, queue), other.grown(rows, queue)
         mixed = self._with(blended(mask, b, a) for a, b in zip(ours.tensors(), theirs.tensors()))
         touched, entries = max(self.touched, other.touched), max(self.entries, other.entries)
         mixed = dataclasses.replace(mixed, touched=touched, entries=entries)
@@ -101,8 +101,8 @@ class CudaMemory:
     def cat(cls, stores: Sequence[CudaMemory]) -> CudaMemory:
         """Memories of several batches as those of one."""
         rows = max(store.words.shape[1] for store in stores)
-        room = max(store.queue_rows.shape[1] for store in stores)
-        whole = [store.grown(rows, room) for store in stores]
+        queue = max(store.queue_rows.shape[1] for store in stores)
+        whole = [store.grown(rows, queue) for store in stores]
         starts = [store.start for store in stores]
         start = starts[0]
         if any(one is not start for one in starts):
@@ -125,10 +125,10 @@ class CudaMemory:
         there, name = self.words.shape[1], str(self.words.dtype).removeprefix("torch.")
         return f"cuda memory of {self.shape} {name} {self.words.device}, {there} rows there"
 
-    def grown(self, rows: int, room: int) -> CudaMemory:
-        """The same memory with at least `rows` rows and `room` places in its queue."""
+    def grown(self, rows: int, queue: int) -> CudaMemory:
+        """The same memory with at least `rows` rows and `queue` places in its queue."""
         words, last_access, counters, queue_rows, queue_stamps, *usage = self.tensors()
-        more, places = max(rows - words.shape[1], 0), max(room - queue_rows.shape[1], 0)
+        more, places = max(rows - words.shape[1], 0), max(queue - queue_rows.shape[1], 0)
         return self._with(
             (
                 F.pad(words, (0, 0, 0, more)),
@@ -217,7 +217,7 @@ def last_written(words: Tensor) -> Tensor:
     return (words.ne(0).any(-1) * number).amax(-1).to(torch.int32)
 
 
-class Room(NamedTuple):
+class Capacity(NamedTuple):
     """What a call needs of a memory."""
 
     rows: int
@@ -227,7 +227,7 @@ class Room(NamedTuple):
     ordered: bool  # the queue is put in order before
 
 
-def room_for(memory: CudaMemory, sizes: Any, steps: int) -> Room:
+def capacity_for(memory: CudaMemory, sizes: Any, steps: int) -> Capacity:
     """Room for the rows and the accesses that `steps` steps can add; it grows by halves, so that of many short calls
     few have to make it."""
     there, places, entries = memory.words.shape[1], memory.queue_rows.shape[1], memory.entries
@@ -239,32 +239,32 @@ def room_for(memory: CudaMemory, sizes: Any, steps: int) -> Room:
         entries = entries + steps * (2 * sizes.heads * sizes.k + sizes.heads)
     rows = there if touched <= there else min(sizes.rows, max(touched, there + there // 2))
     places = places if entries <= places else max(entries, places + places // 2)
-    return Room(rows, places, touched, entries, ordered)
+    return Capacity(rows, places, touched, entries, ordered)
 
 
 def working_copy(memory: CudaMemory, sizes: Any, steps: int) -> CudaMemory:
     """What a call of `steps` steps writes to: a copy with room for what it can add."""
-    room = room_for(memory, sizes, steps)
+    capacity = capacity_for(memory, sizes, steps)
     batch, _, width = memory.words.shape
-    if room.ordered:
+    if capacity.ordered:
         memory = in_order(memory)
     if memory.words.stride(1) == 0:  # blank and never touched
-        words = memory.words.new_zeros(batch, room.rows, width)
-        last_access = memory.last_access.new_zeros(batch, room.rows)
+        words = memory.words.new_zeros(batch, capacity.rows, width)
+        last_access = memory.last_access.new_zeros(batch, capacity.rows)
     else:
-        words = _extended(memory.words.detach(), room.rows)
-        last_access = _extended(memory.last_access, room.rows)
+        words = _extended(memory.words.detach(), capacity.rows)
+        last_access = _extended(memory.last_access, capacity.rows)
     return CudaMemory(
         words,
         last_access,
         memory.counters.clone(memory_format=torch.contiguous_format),
-        _extended(memory.queue_rows, room.places),
-        _extended(memory.queue_stamps, room.places),
+        _extended(memory.queue_rows, capacity.places),
+        _extended(memory.queue_stamps, capacity.places),
         memory.rows,
-        room.touched,
-        room.entries,
+        capacity.touched,
+        capacity.entries,
         memory.start,
-        None if memory.usage is None else _extended(memory.usage, room.rows),
+        None if memory.usage is None else _extended(memory.usage, capacity.rows),
     )
 
 

@@ -18,11 +18,11 @@ from torch import Tensor
 from sparsam.engines.cuda import program
 from sparsam.engines.cuda.layout import layout_of
 from sparsam.engines.cuda.links import SparseLinks
-from sparsam.engines.cuda.memory import CudaMemory, room_for
+from sparsam.engines.cuda.memory import CudaMemory, capacity_for
 from sparsam.engines.cuda.steps import pays_backward
 from sparsam.engines.cuda.tape import Tape, numbers_of
 from sparsam.engines.cuda.weights import Weights
-from sparsam.engines.engine import Cell, Ran
+from sparsam.engines.engine import Cell, Ran, traced_description
 from sparsam.memories.description import SparseSizes, from_text
 
 PARAMETERS = "Tensor? w_ih, Tensor? w_hh, Tensor? b_ih, Tensor? b_hh, Tensor? w_interface, Tensor? b_interface"
@@ -99,9 +99,9 @@ def _(*arguments: Any) -> tuple[Tensor, ...]:
     sizes = from_text(text)
     steps, batch = x.shape[:2]
     size = layout_of(sizes, controller, hidden_size)
-    room = room_for(memory_of(sizes, words, rest, touched, entries), sizes, steps)
+    capacity = capacity_for(memory_of(sizes, words, rest, touched, entries), sizes, steps)
     counts = rest[1]
-    listed = [value.new_empty(batch, room.rows, sizes.k_links) for value in links[:4]]
+    listed = [value.new_empty(batch, capacity.rows, sizes.k_links) for value in links[:4]]
     listed += [value.new_empty(batch, sizes.k_links) for value in links[4:]]
     return (
         words.new_empty(steps + 1, batch, size.J),
@@ -109,13 +109,13 @@ def _(*arguments: Any) -> tuple[Tensor, ...]:
         x.new_empty(0) if cell is None else x.new_empty(cell.shape),
         read.new_empty(read.shape),
         read_weights.new_empty(read_weights.shape),
-        words.new_empty(batch, room.rows, sizes.width),
+        words.new_empty(batch, capacity.rows, sizes.width),
         read_rows.new_empty(read_rows.shape),
-        counts.new_empty(batch, room.rows),
+        counts.new_empty(batch, capacity.rows),
         counts.new_empty(counts.shape),
-        counts.new_empty(batch, room.places),
-        counts.new_empty(batch, room.places),
-        x.new_empty(0) if rest[4] is None else words.new_empty(batch, room.rows),
+        counts.new_empty(batch, capacity.places),
+        counts.new_empty(batch, capacity.places),
+        x.new_empty(0) if rest[4] is None else words.new_empty(batch, capacity.rows),
         *(listed or [x.new_empty(0) for _ in range(LINKS)]),
         counts.new_empty(numbers_of(size, steps, batch)),
     )
@@ -203,10 +203,7 @@ sequence.register_autograd(_differentiate, setup_context=_keep)
 def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
     """A run of the GPU engine as a node of the graph that is traced."""
     sizes: SparseSizes = memory.sizes
-    if record:
-        raise RuntimeError("trace: expected a call outside torch.compile and torch.export, which record no accesses")
-    if memory.text is None:
-        raise RuntimeError(f"index: expected one of sparsam.indexes in a compiled call, got {sizes.index!r}")
+    text = traced_description(memory, record)
     held: CudaMemory = state.memory
     parameters = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)
     carried = (None, None) if cell is None else (state.hidden, state.cell)
@@ -214,13 +211,23 @@ def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tens
     found = torch.ops.sparsam.cuda_sequence(
         *(x, *parameters, *carried, state.read, state.read_weights, held.words, state.read_rows),
         *(*held.tensors()[1:5], held.usage, links, None if ends is None else ends.to(x.device)),
-        *(memory.text, *(("none", 0) if cell is None else (cell.name, cell.hidden)), held.touched, held.entries),
+        *(text, *(("none", 0) if cell is None else (cell.name, cell.hidden)), held.touched, held.entries),
     )
     joint, hidden, inner, read, weights, words, rows, last_access, counters, queue_rows, queue_stamps, usage = found[
         :LISTED
     ]
-    room = room_for(held, sizes, x.shape[0])
-    ring = (words, last_access, counters, queue_rows, queue_stamps, held.rows, room.touched, room.entries, held.start)
+    capacity = capacity_for(held, sizes, x.shape[0])
+    ring = (
+        words,
+        last_access,
+        counters,
+        queue_rows,
+        queue_stamps,
+        held.rows,
+        capacity.touched,
+        capacity.entries,
+        held.start,
+    )
     fields: dict[str, Any] = {
         "read": read,
         "read_rows": rows,

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from sparsam.engines.cuda import steps as by_steps
-from sparsam.engines.cuda.launch import backward_launch, forward_launch, no_tensor, on_device_of
+from sparsam.engines.cuda.launch import backward_launch, catch_up, forward_launch, no_tensor, on_device_of
 from sparsam.engines.cuda.layout import CELLS, Layout, layout_of
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory, working_copy
@@ -82,17 +82,20 @@ def forward(
     stepwise: bool | None = None,
     into: Before | None = None,
     blank_tape: bool = False,
+    unused: Tensor | None = None,
 ) -> tuple[Tensor, Before, Run]:
     """Run x (T, B, I), or with cell "none" the interface before its activation (T, B, F).
 
     Returns [h, r] (T, B, H + R W) of every step (zero past an element's length), the state after it, and what the
     backward pass needs. `stepwise` chooses how (None: by what is faster). The state after it is made `into` tensors
     that have room for it, or into new ones. A `blank_tape` holds zeros where nothing is written.
+    Where `into` holds what was one step before, and the rows `unused` (B, RP) were written anew in that step, only what
+    that step changed is carried over.
     """
     if cell not in CELLS:
         raise ValueError(f"cell: expected one of {', '.join(CELLS)}, got {cell!r}")
     with on_device_of(x):
-        return _forward(sizes, cell, x, weights, before, lengths, stepwise, into, blank_tape)
+        return _forward(sizes, cell, x, weights, before, lengths, stepwise, into, blank_tape, unused)
 
 
 def _forward(
@@ -105,6 +108,7 @@ def _forward(
     stepwise: bool | None,
     into: Before | None,
     blank_tape: bool,
+    unused: Tensor | None,
 ) -> tuple[Tensor, Before, Run]:
     size = layout_of(sizes, cell, 0 if weights is None else weights.hidden.shape[1])
     steps, batch, _ = x.shape
@@ -124,7 +128,11 @@ def _forward(
         links = None if before.links is None else before.links.working_copy(memory.words.shape[1])
     else:
         memory, links = into.memory, into.links
-        copy_stores(before, into)
+        if unused is None:
+            copy_stores(before, into)
+        else:
+            changed = (*before.memory.tensors(), before.read_rows, unused)
+            catch_up(size, changed, (*memory.tensors(), into.read_rows))
     chosen = stepwise
     if stepwise is None:
         stepwise = by_steps.pays(size, batch, steps, before.memory)

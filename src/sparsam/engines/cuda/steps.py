@@ -34,8 +34,6 @@ PROGRAMS = 528  # of a split search
 LEAST_PART, MOST_PARTS = 512, 128  # rows of a part of a search; parts
 WARPS, SEARCH = 2, 64  # of a program of one step of one element; rows that it looks at together
 WARPS_LINKED = 8
-REGISTERS: int | None = None  # to a thread of such a program, where fewer let more programs run side by side
-REGISTERS_LINKED: int | None = None
 CODED_FROM = 6_000  # rows above which index="auto" looks at codes first
 
 
@@ -61,8 +59,8 @@ def sketched(sizes: Any, rows: int) -> bool:
     if indexes.is_exact(index) or sizes.similarity != "cosine":
         return False
     if isinstance(index, indexes.Auto):
-        return rows > (index.exact_until or CODED_FROM)
-    return rows > index.checks
+        return bool(rows > (index.exact_until or CODED_FROM))
+    return bool(rows > index.checks)
 
 
 def forward(
@@ -98,7 +96,6 @@ def forward(
         warps=warps,
         outside=True,
         search=SEARCH,
-        registers=REGISTERS_LINKED if size.KL else REGISTERS,
     )
     if matrices is None:
         for t in range(steps):

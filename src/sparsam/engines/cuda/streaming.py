@@ -9,6 +9,7 @@ anybody holds a state, its memory or one of its tensors, its buffers are not wri
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import sys
 import threading
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from sparsam.engines.cuda import program
 from sparsam.engines.cuda.launch import interpreted
+from sparsam.engines.cuda.layout import layout_of
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import SPARE_ENTRIES, CudaMemory
 from sparsam.engines.cuda.weights import Weights
@@ -28,7 +30,7 @@ from sparsam.memories.description import SparseSizes
 from sparsam.memories.memory import Memory
 
 CALLS_BEFORE = 3  # of one step in a row, before anything is captured
-ROOM = 500  # steps that the first buffers have room for
+STEPS_HELD = 500  # steps that the first buffers have room for
 MOST_BYTES = 1 << 28  # of the buffers of one state; beyond, a step is not what a call waits for
 MOST_BUFFERS = 4  # states of one model that are held at the same time and have buffers
 
@@ -150,13 +152,33 @@ class Buffers:
             shape = (batch, rows, sizes.k_links) if value.dim() == 3 else (batch, sizes.k_links)
             listed[name] = (shape, value.dtype)
         self.links = Arena(listed, read.device)
+        size = layout_of(sizes, "none", 0)
+        self.more = Arena(
+            {"unused": ((batch, size.RP), torch.int32)}, read.device
+        )  # rows that the last step wrote anew
+        self.carries = not sizes.k_links
         self.rows, self.places = rows, places
+        self.number = self.parent = 0  # of what lies here, and of what it was one step before
+        self.versions: list[int] = []
         self.holder: weakref.ref[HeldMemory] | None = None  # of the state that was handed out
 
     @property
     def free(self) -> bool:
         held = None if self.holder is None else self.holder()
         return held is None and self.small.free and self.memory.free and self.links.free
+
+    @property
+    def arenas(self) -> tuple[Arena, ...]:
+        return self.small, self.memory, self.links, self.more
+
+    def changed_by_hand(self) -> bool:
+        """Whether somebody wrote to the memory's tensors since it was noted."""
+        return self.versions != [base._version for base in self.memory.bases.values()]
+
+    def note(self, number: int, parent: int) -> None:
+        """What lies here now."""
+        self.number, self.parent = number, parent
+        self.versions = [base._version for base in self.memory.bases.values()]
 
     def holds(self, state: Any) -> bool:
         """Whether `state` is what lies here."""
@@ -204,7 +226,10 @@ def _link_tensors(state: Any) -> dict[str, Tensor]:
 class Turn:
     """A step from one set of buffers to another, captured where there is a GPU."""
 
-    def __init__(self, sizes: SparseSizes, cell: Cell | None, x: Tensor, source: Buffers, target: Buffers) -> None:
+    def __init__(
+        self, sizes: SparseSizes, cell: Cell | None, x: Tensor, source: Buffers, target: Buffers, near: bool
+    ) -> None:
+        """`near`: what lies in `target` is one step before what lies in `source`, and is brought up to it."""
         name = "none" if cell is None else cell.name
         weights = None if cell is None else Weights(*(value.detach() for value in (*cell.weights, *cell.interface)))
         with torch.inference_mode(False):
@@ -213,15 +238,20 @@ class Turn:
 
         def step() -> None:  # tensors of the buffers are made for as long as it runs, or is captured
             before, after = source.before(sizes.rows), target.before(sizes.rows)
-            found, _, _ = program.forward(sizes, name, self.x, weights, before, into=after)
+            unused = source.more.view("unused") if near else None
+            found, _, run = program.forward(sizes, name, self.x, weights, before, into=after, unused=unused)
             target.small.view("joint").copy_(found)
+            target.more.view("unused").copy_(run.tape.unused[0])
 
         self.replay = step
         if x.is_cuda:
             side = torch.cuda.Stream()
             side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(side):
-                step()  # what is compiled or set up at the first call is not for a graph
+            with torch.cuda.stream(side):  # what is compiled or set up at the first call is not for a graph
+                kept = [(base, base.clone()) for arena in target.arenas for base in arena.bases.values()]
+                step()
+                for base, value in kept:
+                    base.copy_(value)
             torch.cuda.current_stream().wait_stream(side)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):
@@ -233,9 +263,10 @@ class Stream:
     """The buffers and captured steps of one model, for one shape of input."""
 
     def __init__(self, key: tuple[Any, ...]) -> None:
-        self.key, self.calls, self.room = key, 0, ROOM
+        self.key, self.calls, self.steps_held = key, 0, STEPS_HELD
         self.buffers: list[Buffers] = []
-        self.turns: dict[tuple[int, int], Turn] = {}
+        self.turns: dict[tuple[int, int, bool], Turn] = {}
+        self.numbers = itertools.count(1)
 
     def step(self, sizes: SparseSizes, cell: Cell | None, x: Tensor, state: Any) -> Ran | None:
         self.calls += 1
@@ -247,14 +278,18 @@ class Stream:
         if self.buffers and (touched > self.buffers[0].rows or entries > self.buffers[0].places):
             if entries > self.buffers[0].places and touched <= self.buffers[0].rows:
                 return None  # the queue is put in order first
-            self.buffers, self.turns, self.room = [], {}, 2 * self.room
+            self.buffers, self.turns, self.steps_held = [], {}, 2 * self.steps_held
         source = self._source(sizes, cell, state)
         target = None if source is None else self._free(sizes, cell, state, source)
         if source is None or target is None:
             return None
-        turn = self._turn(sizes, cell, x, source, target)
+        given, taken = self.buffers[source], self.buffers[target]
+        near = given.carries and taken.number == given.parent != 0
+        near = near and not given.changed_by_hand() and not taken.changed_by_hand()
+        turn = self._turn(sizes, cell, x, source, target, near)
         turn.x.copy_(x)
         turn.replay()
+        taken.note(next(self.numbers), given.number)
         return self._handed(memory, self.buffers[target], cell, touched, entries)
 
     def _source(self, sizes: SparseSizes, cell: Cell | None, state: Any) -> int | None:
@@ -265,6 +300,7 @@ class Stream:
         found = self._free(sizes, cell, state)
         if found is not None:
             self.buffers[found].load(state)
+            self.buffers[found].note(next(self.numbers), 0)
         return found
 
     def _free(self, sizes: SparseSizes, cell: Cell | None, state: Any, taken: int | None = None) -> int | None:
@@ -278,21 +314,23 @@ class Stream:
             rows, places = self.buffers[0].rows, self.buffers[0].places
         else:
             memory: CudaMemory = state.memory
-            there = max(memory.words.shape[1], min(sizes.rows, memory.touched + (sizes.heads + sizes.k) * self.room))
+            there = max(
+                memory.words.shape[1], min(sizes.rows, memory.touched + (sizes.heads + sizes.k) * self.steps_held)
+            )
             rows = min(sizes.rows, there)
             each = 2 * sizes.heads * sizes.k + sizes.heads
-            places = max(memory.queue_rows.shape[1], 2 * rows + SPARE_ENTRIES) + each * self.room
+            places = max(memory.queue_rows.shape[1], 2 * rows + SPARE_ENTRIES) + each * self.steps_held
         batch = state.read.shape[0]
         if batch * (rows * (sizes.width + 4 * sizes.k_links) + 2 * places) * 4 > MOST_BYTES:
             return None
         self.buffers.append(Buffers(sizes, cell, state, rows, places))
         return len(self.buffers) - 1
 
-    def _turn(self, sizes: SparseSizes, cell: Cell | None, x: Tensor, source: int, target: int) -> Turn:
-        turn = self.turns.get((source, target))
+    def _turn(self, sizes: SparseSizes, cell: Cell | None, x: Tensor, source: int, target: int, near: bool) -> Turn:
+        turn = self.turns.get((source, target, near))
         if turn is None:
-            turn = Turn(sizes, cell, x, self.buffers[source], self.buffers[target])
-            self.turns[source, target] = turn
+            turn = Turn(sizes, cell, x, self.buffers[source], self.buffers[target], near)
+            self.turns[source, target, near] = turn
         return turn
 
     def _handed(self, memory: CudaMemory, buffers: Buffers, cell: Cell | None, touched: int, entries: int) -> Ran:

@@ -68,6 +68,12 @@ def backward(
     JS: tl.constexpr,
     HS: tl.constexpr,
     F: tl.constexpr,
+    WORD_AT: tl.constexpr,  # where the fields of a request begin
+    STRENGTH_AT: tl.constexpr,
+    ALPHA_AT: tl.constexpr,
+    GAMMA_AT: tl.constexpr,
+    MODES_AT: tl.constexpr,
+    FREE_AT: tl.constexpr,
     R: tl.constexpr,
     K: tl.constexpr,
     W: tl.constexpr,
@@ -151,7 +157,7 @@ def backward(
             weight = tl.load(weights + (tb + B) * RK + head_k)
             dw += tl.sum(dr[:, None, :] * words, 2)
             query = tl.load(request + head_word, mask=is_word, other=0.0)
-            beta = tl.load(request + 2 * WORDS + head, mask=is_head, other=1.0)
+            beta = tl.load(request + STRENGTH_AT + head, mask=is_head, other=1.0)
             score = tl.load(scores + tb * RK + head_k)
             to_words = weight[:, :, None] * dr[:, None, :]
             previous = tl.load(weights + tb * RK + head_k)
@@ -161,7 +167,7 @@ def backward(
                 read_row = tl.load(rows + (tb + B) * RK + head_k)
                 found = read_row >= 0
                 dw = tl.where(found, dw, 0.0)
-                modes = request + 2 * WORDS + 3 * R
+                modes = request + MODES_AT
                 pi_b, pi_c, pi_f = read_modes(modes, R, RP)
                 k_k = head[:, None, None] * (KP * KP) + k[None, :, None] * KP + k[None, None, :]
                 back = tl.load(to_predecessors + tb * RK * KP + k_k)  # (RP, read now, read before)
@@ -207,9 +213,9 @@ def backward(
             fresh_row = tl.load(unused + tb * RP + head, mask=is_head, other=0)
             fresh_place = d_words + fresh_row[:, None] * W + column[None, :]
             fresh_gradient = tl.load(fresh_place, mask=is_word, other=0.0)
-            alpha = tl.load(request + 2 * WORDS + R + head, mask=is_head, other=0.0)
-            gamma = tl.load(request + 2 * WORDS + 2 * R + head, mask=is_head, other=0.0)
-            word = tl.load(request + WORDS + head_word, mask=is_word, other=0.0)
+            alpha = tl.load(request + ALPHA_AT + head, mask=is_head, other=0.0)
+            gamma = tl.load(request + GAMMA_AT + head, mask=is_head, other=0.0)
+            word = tl.load(request + WORD_AT + head_word, mask=is_word, other=0.0)
             previous = tl.where(prior, previous, 0.0)
             d_prior = tl.sum(prior_gradient * word[:, None, :], 2)
             d_fresh = tl.sum(fresh_gradient * word, 1)
@@ -218,7 +224,7 @@ def backward(
                     rows + tb * RK,
                     weights + tb * RK,
                     unused + tb * RP,
-                    request + 2 * WORDS + R,
+                    request + ALPHA_AT,
                     room + tb * RP,
                     SIZE,
                     R,
@@ -255,7 +261,7 @@ def backward(
             anew = alpha * (1 - gamma)
             if FREE:
                 has_room = tl.load(room + tb * RP + head, mask=is_head, other=1.0)
-                free_gates = request + 2 * WORDS + 6 * R + head
+                free_gates = request + FREE_AT + head
                 d_free, d_read_before = room_gradient(
                     anew * d_fresh,
                     has_room,
@@ -275,10 +281,10 @@ def backward(
             tl.debug_barrier()
             tl.store(fresh_place, tl.zeros([RP, WP], tl.float32), mask=is_word)
             tl.store(request + head_word, d_query, mask=is_word)
-            tl.store(request + WORDS + head_word, d_word, mask=is_word)
-            tl.store(request + 2 * WORDS + head, d_beta, mask=is_head)
-            tl.store(request + 2 * WORDS + R + head, d_alpha, mask=is_head)
-            tl.store(request + 2 * WORDS + 2 * R + head, d_gamma, mask=is_head)
+            tl.store(request + WORD_AT + head_word, d_word, mask=is_word)
+            tl.store(request + STRENGTH_AT + head, d_beta, mask=is_head)
+            tl.store(request + ALPHA_AT + head, d_alpha, mask=is_head)
+            tl.store(request + GAMMA_AT + head, d_gamma, mask=is_head)
             if FREE:
                 tl.store(free_gates, d_free, mask=is_head)
             tl.debug_barrier()

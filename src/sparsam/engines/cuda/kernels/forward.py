@@ -90,6 +90,12 @@ def forward(
     H: tl.constexpr,
     J: tl.constexpr,
     F: tl.constexpr,
+    WORD_AT: tl.constexpr,  # where the fields of a request begin
+    STRENGTH_AT: tl.constexpr,
+    ALPHA_AT: tl.constexpr,
+    GAMMA_AT: tl.constexpr,
+    MODES_AT: tl.constexpr,
+    FREE_AT: tl.constexpr,
     FS: tl.constexpr,
     R: tl.constexpr,
     K: tl.constexpr,
@@ -186,7 +192,7 @@ def forward(
                 key = most_similar(query, words, 0, tl.minimum(used + K, M), W, K, KP, WP, SEARCH, SIMILARITY)
             row = tl.where(real, tl.minimum(key_row(key), M - 1), -1)
             score = tl.where(real, key_number(key), 0.0)
-            beta = tl.load(request + 2 * WORDS + head, mask=head < R, other=1.0)
+            beta = tl.load(request + STRENGTH_AT + head, mask=head < R, other=1.0)
             logit = tl.where(real, beta[:, None] * score, -1e30)
             power = tl.where(real, tl.exp(logit - tl.max(logit, 1)[:, None]), 0.0)
             weight = power / tl.maximum(tl.sum(power, 1), 1e-30)[:, None]
@@ -197,7 +203,7 @@ def forward(
                 tl.store(content_weights + tb * RK + head_k, weight)
                 tl.store(content_words + tb * RK * WP + head_k_word, chosen)
                 row, weight = mixed_read(
-                    request + 2 * WORDS + 3 * R,
+                    request + MODES_AT,
                     row,
                     weight,
                     tl.load(rows + tb * RK + head_k),
@@ -229,7 +235,7 @@ def forward(
                     rows + tb * RK,
                     weights + tb * RK,
                     unused + tb * RP,
-                    request + 2 * WORDS + R,
+                    request + ALPHA_AT,
                     room,
                     ACCESSES,
                     R,
@@ -272,11 +278,11 @@ def forward(
             else:
                 value = tl.load(request + field, mask=field < F, other=0.0)
             # beta = 1 + softplus, alpha and gamma = sigmoid; queries, write words and read modes stay as they are
-            gate = field - 2 * WORDS
+            gate = field - STRENGTH_AT
             activated = tl.where(gate < R, 1 + softplus(value), tl.sigmoid(value))
             activates = (gate >= 0) & (gate < 3 * R)
             if FREE:
-                activates |= gate >= 6 * R
+                activates |= field >= FREE_AT
             tl.store(request + field, tl.where(activates, activated, value), mask=field < F)
             tl.debug_barrier()
             if FREE:
@@ -284,7 +290,7 @@ def forward(
                 row = tl.load(rows + tb * RK + flat_k)
                 weight = tl.load(weights + tb * RK + flat_k)
                 was = tl.load(usage + row, mask=row >= 0, other=0.0)
-                free_rows(usage, row, weight, request + 2 * WORDS + 6 * R, R, KP)
+                free_rows(usage, row, weight, request + FREE_AT, R, KP)
                 tl.debug_barrier()
                 fresh_row = least_used(usage, M, R, RP, 256)
                 left = usage_at(usage, fresh_row, head < R)
@@ -301,7 +307,7 @@ def forward(
                 rows + tb * RK,
                 weights + tb * RK,
                 unused + tb * RP,
-                request + 2 * WORDS + R,
+                request + ALPHA_AT,
                 room + tb * RP,
                 SIZE,
                 R,
@@ -311,7 +317,7 @@ def forward(
             )
             there = row >= 0
             in_word = there[:, None] & (column < W)[None, :]
-            word = tl.load(request + WORDS + its_head[:, None] * W + column[None, :], mask=in_word, other=0.0)
+            word = tl.load(request + WORD_AT + its_head[:, None] * W + column[None, :], mask=in_word, other=0.0)
             added = summed_over_same(row, tl.where(there, weight, 0.0)[:, None] * word)
             same = (row[:, None] == row[None, :]) & there[:, None]
             erased = tl.sum((same & fresh[None, :]).to(tl.int32), 1) > 0
