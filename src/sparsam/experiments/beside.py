@@ -83,16 +83,14 @@ def draw(found: dict[str, Any], path: Path) -> Path:
     every = [points(found.get(folder, {}), start, unit) for folder, start, unit, _ in PANELS]
     shown = [panel for panel, line in zip(PANELS, every, strict=True) if line]
     lines = [line for line in every if line]
-    names = sorted({model for line in lines for model in line})
-    colours = dict(zip(names, itertools.cycle(COLOURS), strict=False))
     columns = min(3, max(1, len(shown)))
     figure, axes = new_figure(4.6 * columns, 3.4 * -(-len(shown) // columns), -(-len(shown) // columns), columns)
     flat = list(axes.flat)
     for axis, line, (_, _, unit, title) in zip(flat, lines, shown, strict=False):
-        for model, sizes in sorted(line.items()):
+        for (model, sizes), colour in zip(sorted(line.items()), itertools.cycle(COLOURS), strict=False):
             at = sorted(sizes)
             middle = [sorted(sizes[size])[len(sizes[size]) // 2] for size in at]
-            axis.plot(at, middle, ".-", color=colours[model], linewidth=1.6, markersize=6, label=model)
+            axis.plot(at, middle, ".-", color=colour, linewidth=1.6, markersize=6, label=model)
         axis.set_xscale("log")
         axis.set_ylim(-3, 103)
         axis.set_xlabel(unit)
