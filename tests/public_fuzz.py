@@ -108,6 +108,7 @@ def constructors() -> Iterator[Case]:
             arguments["bits"] = (*BAD["count"], 25)
         if index is sparsam.Auto:
             arguments["index"] = (*BAD["index"], sparsam.Linear(), sparsam.Auto(), "scan")
+            arguments["exact_until"] = tuple(value for value in BAD["count"] if value is not None)  # None: as measured
         yield from spoiled(index.__name__, index, {}, arguments)
 
 

@@ -45,10 +45,6 @@ class SparseMemoryState(SparseState):
     start: SparseMemoryState | None = None
 
 
-def plus_product(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return total + a * b
-
-
 class SparseMemory(Recurrent):
     """A layer (T, B, D) -> (T, B, D') with a sparse memory of N words.
 
@@ -177,11 +173,10 @@ class SparseMemory(Recurrent):
         if not untouched:
             return self.conv(whole.permute(1, 2, 0)).permute(2, 0, 1), after
         taps, bias = self.conv.weight[:, 0].unbind(-1), self.conv.bias
-        # Traced, products are rounded as the core rounds them, and a compiler fuses what it likes.
-        add = plus_product if torch.compiler.is_compiling() else torch.addcmul
-        mixed = whole[reach:] * taps[reach] if bias is None else add(bias, whole[reach:], taps[reach])
+        mixed = whole[reach:] * taps[reach]  # products are rounded, as in the core and in a traced layer
+        mixed = mixed if bias is None else bias + mixed
         for j in range(reach):
-            mixed = add(mixed, whole[j : j + steps], taps[j])
+            mixed = mixed + whole[j : j + steps] * taps[j]
         return mixed, after
 
     def extra_repr(self) -> str:
