@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from sparsam.training import checkpoint
+from sparsam.training.distributed import LostProcess, Processes
 from sparsam.training.folder import RunFolder
 
 SCRIPT = """
@@ -55,6 +58,16 @@ def test_two_processes_agree_learn_and_resume_to_the_same_bits(tiny: Any, tmp_pa
     launch(tmp_path, config, tmp_path / "parts", 30)
     a, b = (checkpoint.load_newest(tmp_path / name / "checkpoints")[1] for name in ("whole", "parts"))
     assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_a_process_that_finds_nobody_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:  # a port that nobody listens on
+        taken.bind(("127.0.0.1", 0))
+        given = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(taken.getsockname()[1])}
+        for name, value in {**given, "TORCHELASTIC_USE_AGENT_STORE": "True"}.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(LostProcess, match="did not find each other"):
+            Processes.from_environment("cpu", wait_seconds=1.0)
 
 
 def test_the_two_processes_see_different_minibatches(tiny: Any) -> None:

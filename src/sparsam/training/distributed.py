@@ -23,6 +23,17 @@ class LostProcess(RuntimeError):
     """One of the processes that take every step together is gone."""
 
 
+def _join(backend: str, wait_seconds: float) -> None:
+    """Meet the other processes. Where nobody is left to meet, torch waits twice as long as it was told."""
+    try:
+        store, rank, size = next(dist.rendezvous("env://", timeout=timedelta(seconds=wait_seconds / 2)))
+        dist.init_process_group(
+            backend, store=store, rank=rank, world_size=size, timeout=timedelta(seconds=wait_seconds)
+        )
+    except RuntimeError as error:
+        raise LostProcess(f"the processes of this run did not find each other ({error}); start it again") from error
+
+
 @dataclass
 class Processes:
     """This process among `size`; a process on its own is rank 0 of 1."""
@@ -41,7 +52,7 @@ class Processes:
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
         started = not dist.is_initialized()
         if started:
-            dist.init_process_group("nccl" if on_gpu else "gloo", timeout=timedelta(seconds=wait_seconds))
+            _join("nccl" if on_gpu else "gloo", wait_seconds)
         return cls(dist.get_rank(), dist.get_world_size(), started)
 
     def average(self, flat: FlatParameters, loss: float, stop: bool, late: bool) -> tuple[float, bool, bool]:
