@@ -13,6 +13,7 @@
 #include "check.h"
 #include "index/kd_forest.h"
 #include "index/lsh.h"
+#include "index/lsh_list.h"
 #include "index/overlay.h"
 #include "index/scan.h"
 
@@ -53,6 +54,11 @@ inline Make lsh_of(int32_t few) {
     const LSHSettings settings{.checks = checks, .few = few, .seed = seed};
     return std::make_unique<LSH>(capacity, width, settings, source);
   };
+}
+
+inline std::unique_ptr<CandidateIndex> make_lsh_list(int32_t capacity, int32_t width, const WordSource* source,
+                                                     int32_t checks, uint64_t seed) {
+  return std::make_unique<LSHList>(capacity, width, LSHListSettings{checks, seed}, source);
 }
 
 inline std::unique_ptr<CandidateIndex> make_scan(int32_t capacity, int32_t width, const WordSource* source, int32_t checks,

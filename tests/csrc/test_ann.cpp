@@ -271,7 +271,8 @@ void test_clone_is_independent(const Make& make) {
 
 int main() {
   const std::pair<const char*, Make> kinds[] = {
-      {"scan", make_scan}, {"kdtree", make_forest}, {"lsh", lsh_of(8192)}, {"tables", lsh_of(16)}, {"overlay", make_overlay}};
+      {"scan", make_scan},  {"kdtree", make_forest},  {"list", make_lsh_list},
+      {"lsh", lsh_of(8192)}, {"tables", lsh_of(16)}, {"overlay", make_overlay}};
   for (const auto& [name, make] : kinds) {
     for (uint32_t seed = 0; seed < 4; ++seed)
       for (bool few_distinct : {false, true})

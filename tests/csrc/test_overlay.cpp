@@ -39,8 +39,8 @@ void test_overlay_shares_its_base() {
   CHECK(one.size() == n - 99);
 }
 
-// An overlay of scans answers the same however it came to hold its words, and several queries at a time as one by one.
-void test_overlay_of_scans_is_a_value() {
+// An overlay of values answers the same however it came to hold its words, and several queries at a time as one by one.
+void test_overlay_of_values_is_a_value(const Make& make) {
   const int32_t n = 3000, width = 32;
   std::mt19937 random(8);
   Words words(n, width);
@@ -49,7 +49,7 @@ void test_overlay_of_scans_is_a_value() {
     draw_unit(random, words.at(row), width);
     rows.push_back(row);
   }
-  auto built = make_scan(n, width, &words, 20, 0);
+  auto built = make(n, width, &words, 20, 0);
   built->build(rows.data(), n, 2);
   const std::shared_ptr<const CandidateIndex> base = std::move(built);
   Words mine = words;
@@ -87,6 +87,7 @@ void test_overlay_of_scans_is_a_value() {
 
 int main() {
   test_overlay_shares_its_base();
-  test_overlay_of_scans_is_a_value();
+  test_overlay_of_values_is_a_value(make_scan);
+  test_overlay_of_values_is_a_value(make_lsh_list);
   std::printf("all tests passed\n");
 }
