@@ -1,4 +1,4 @@
-"""What a CUDA graph cannot capture, in a form that it can: products along a dimension, whose gradients ask the device."""
+"""Products along a dimension in a form that a CUDA graph can capture: the gradients of torch's ask the device."""
 
 from __future__ import annotations
 
