@@ -9,7 +9,7 @@ other heads read at the asked steps becomes its mean, in the bias of the output.
 many parameters in the blocks as are left:
 
     sparsam reproduce mqar --task crowded --model memory-one-head --seeds 1 --set weights=one-head.safetensors
-        --set model.parameters=250813 --set model.write_cost=0.3           (one line)
+        --set model.parameters=224515 --set model.write_cost=0.3           (one line)
 """
 
 from __future__ import annotations
