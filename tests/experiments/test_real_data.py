@@ -85,3 +85,14 @@ def test_omniglot_report_writes_table_and_plot(tmp_path, monkeypatch):
     monkeypatch.setattr(omniglot, "evaluate_run", evaluated)
     assert "| 500 | 0.998 | 0.200 (0.200, 0.200) |" in omniglot.report(tmp_path)
     assert (tmp_path / "characters.png").stat().st_size > 1000
+
+
+def test_babi_has_one_optimiser_for_all_models_and_no_help_in_the_papers_protocol():
+    runs = babi.babi(seeds=1, tasks=("augmented", "paper"), steps=6_000).runs
+    assert len({str(config.optimizer) for config in runs.values()}) == 1
+    for name, config in runs.items():
+        helped = "paper" not in name
+        assert (config.curriculum is not None) == helped and bool(config.task.training) == helped
+        assert (config.start is not None) == (helped and config.model.name in ("sam", "sdnc", "dam"))
+    assert runs["babi-sdnc-0"].curriculum.over == 1_000
+    assert babi.babi(seeds=1).runs["babi-sdnc-0"].curriculum.over == 8_000
