@@ -110,23 +110,29 @@ def evaluate_run(run: str | Path, split: str = "test", batch_size: int = 64) -> 
 
 
 def report(out: str | Path) -> str:
-    """Test every finished run under `out`; write and return the paper's two tables (results.md).
+    """Test every finished run under `out`; write and return the paper's two tables for each protocol (results.md).
 
     The best run of a model is the one with the lowest validation error; mean and deviation are over its runs.
     """
-    runs: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
+    runs: dict[str, dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]] = {}
     for folder in sorted(path.parent for path in Path(out).glob("*/result.json")):
         model = folder.name.removeprefix("babi-").rpartition("-")[0]
-        runs.setdefault(model, []).append((evaluate_run(folder, "validation"), evaluate_run(folder, "test")))
-    best = {model: min(pairs, key=lambda pair: pair[0]["mean"])[1] for model, pairs in runs.items()}
-    lines = ["# Babi: best runs, chosen by validation error (%)", "", results_table({**best, **paper_results()}), ""]
-    tests = {model: [test for _, test in pairs] for model, pairs in runs.items()}
-    lines += ["# All runs: mean ± deviation (%)", "", spread_table(tests), ""]
-    lines += ["| model | runs | mean error (%) | failed tasks |", "|---|---|---|---|"]
-    for model, results in tests.items():
-        errors, failed = [100 * test["mean"] for test in results], [test["failed"] for test in results]
-        lines.append(f"| {model} | {len(results)} | {_spread(errors)} | {_spread(failed)} |")
-    text = "\n".join(lines) + "\n"
+        protocol = "the paper's protocol" if model.startswith("paper-") else "with augmentation"
+        pair = evaluate_run(folder, "validation"), evaluate_run(folder, "test")
+        runs.setdefault(protocol, {}).setdefault(model.removeprefix("paper-"), []).append(pair)
+    lines = []
+    for protocol, models in runs.items():
+        best = {model: min(pairs, key=lambda pair: pair[0]["mean"])[1] for model, pairs in models.items()}
+        tests = {model: [test for _, test in pairs] for model, pairs in models.items()}
+        lines += [f"# Babi, {protocol}: best runs, chosen by validation error (%)", ""]
+        lines += [results_table({**best, **paper_results()}), ""]
+        lines += [f"# Babi, {protocol}: all runs, mean ± deviation (%)", "", spread_table(tests), ""]
+        lines += ["| model | runs | mean error (%) | failed tasks |", "|---|---|---|---|"]
+        for model, results in tests.items():
+            errors, failed = [100 * test["mean"] for test in results], [test["failed"] for test in results]
+            lines.append(f"| {model} | {len(results)} | {_spread(errors)} | {_spread(failed)} |")
+        lines.append("")
+    text = "\n".join(lines)
     (Path(out) / "results.md").write_text(text)
     return text
 
