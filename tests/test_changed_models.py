@@ -11,6 +11,7 @@ from torch.nn.utils import parametrizations
 
 import sparsam
 from sparsam import engines
+from sparsam.models import MODELS
 
 STEPS, BATCH = 5, 3
 SIZES = dict(input_size=3, output_size=2, hidden_size=6, memory_size=20, word_size=4, num_heads=2, k=3)
@@ -190,6 +191,12 @@ def test_a_bidirectional_controller_is_refused():
     model.controller = nn.LSTM(3 + 8, 3, bidirectional=True).double()
     with pytest.raises(ValueError, match="controller: expected one that runs forward in time"):
         model(sequence())
+
+
+@pytest.mark.parametrize("model", [*MODELS.values(), sparsam.SparseMemory])
+def test_bidirectional_is_refused_with_the_reason(model):
+    with pytest.raises(ValueError, match=r"bidirectional: expected a .* that runs forward in time, got True; a memory"):
+        model(3, 2, bidirectional=True)
 
 
 def test_mixed_dtypes_are_refused():

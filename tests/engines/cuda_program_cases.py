@@ -190,25 +190,24 @@ def test_a_blank_memory_has_only_the_rows_that_can_be_touched():
         assert int(state.read_rows.max()) < state.memory.touched
 
 
-@pytest.mark.parametrize("seed,similarity", [(0, "cosine"), (1, "dot"), (2, "euclidean")])
-@pytest.mark.parametrize("k_links", [0, 3])
-def test_rows_that_are_not_there_are_not_missed(seed, similarity, k_links):
+@pytest.mark.parametrize("similarity,k_links", [("cosine", 0), ("dot", 0), ("euclidean", 0), ("cosine", 3)])
+def test_rows_that_are_not_there_are_not_missed(similarity, k_links):
     """A blank memory against the same of which all rows are there, equal bits."""
-    torch.manual_seed(seed)
-    sizes = SparseSizes(rows=150, width=4, heads=2, k=3, similarity=similarity, k_links=k_links, delta=0.001)
-    x = torch.randn(13, 2, layout_of(sizes, "none", 0).F, device=DEVICE)
+    torch.manual_seed(0)
+    sizes = SparseSizes(rows=60, width=4, heads=2, k=3, similarity=similarity, k_links=k_links, delta=0.001)
+    x = torch.randn(7, 2, layout_of(sizes, "none", 0).F, device=DEVICE)
     results = []
-    for initial in (None, torch.zeros(150, 4, device=DEVICE)):
+    for initial in (None, torch.zeros(60, 4, device=DEVICE)):
         memory = fresh_memory(sizes, 2, initial, x)
         rows = torch.full((2, 2, 3), -1, device=DEVICE)
         weights = torch.zeros(rows.shape, device=DEVICE)
-        links = no_sparse_links(2, memory.words.shape[1], 150, k_links, x) if k_links else None
+        links = no_sparse_links(2, memory.words.shape[1], 60, k_links, x) if k_links else None
         state = program.Before(None, None, torch.zeros(2, 2, 4, device=DEVICE), rows, weights, memory, links)
-        first, state, _ = program.forward(sizes, "none", x[:6], None, state)
-        second, state, _ = program.forward(sizes, "none", x[6:], None, state)
+        first, state, _ = program.forward(sizes, "none", x[:3], None, state)
+        second, state, _ = program.forward(sizes, "none", x[3:], None, state)
         results.append((first, second, state.read_rows, state.memory.dense()))
     (first, second, rows, memory), theirs = results
-    assert memory.words.shape[1] == 150 and int(rows.max()) > 8
+    assert memory.words.shape[1] == 60 and int(rows.max()) > 8
     assert torch.equal(first, theirs[0]) and torch.equal(second, theirs[1]) and torch.equal(rows, theirs[2])
     assert torch.equal(memory.words, theirs[3].words) and torch.equal(memory.last_access, theirs[3].last_access)
 
