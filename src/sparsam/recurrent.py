@@ -39,6 +39,15 @@ class Recurrent(nn.Module):
     memory: Memory | None
     input_size: int
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """`nn.LSTM` has `bidirectional`, so it is asked for here too, and an unknown argument would not say why not."""
+        if kwargs.get("bidirectional"):
+            raise ValueError(
+                f"bidirectional: expected a {cls.__name__} that runs forward in time, got True; a memory written "
+                "as it is read has one direction; run a second model over x.flip(0) and join the outputs"
+            )
+        return super().__new__(cls)
+
     def __init__(self, batch_first: bool, engine: str) -> None:
         super().__init__()
         self.batch_first = checks.boolean("batch_first", batch_first)

@@ -21,13 +21,14 @@ SMALL: dict[str, dict[str, Any]] = {
     "delta": {"num_heads": 2},
     "lstm": {},
     "hold": {},
+    "hold that only counts": {"forgets": False},
 }
 
 
 @pytest.fixture(params=SMALL)
 def mixer(request: pytest.FixtureRequest) -> nn.Module:
     torch.manual_seed(0)
-    return MIXERS[request.param](8, **SMALL[request.param]).double()
+    return MIXERS[request.param.split()[0]](8, **SMALL[request.param]).double()
 
 
 def test_pieces_with_state_equal_the_whole_and_later_steps_change_nothing(mixer: nn.Module) -> None:
@@ -112,6 +113,18 @@ def test_a_gate_that_is_fully_open_holds_every_bit_for_any_number_of_steps() -> 
         layer.project.bias[4:8] = 3.0  # take everything: now it counts
     _, state = layer(torch.randn(100, 1, 4))
     assert state.held.equal(torch.full((1, 4), 100.0))
+
+
+def test_without_forgetting_it_is_the_recurrence_with_open_gates() -> None:
+    torch.manual_seed(0)
+    whole, counts = Hold(4), Hold(4, forgets=False)
+    with torch.no_grad():
+        whole.project.weight[:4] = 0
+        whole.project.bias[:4] = 3.0
+        own = {name: value[4:] if name.startswith("project.") else value for name, value in whole.state_dict().items()}
+        counts.load_state_dict(own)
+    x = torch.randn(30, 2, 4)
+    torch.testing.assert_close(counts(x)[0], whole(x)[0])
 
 
 def test_what_is_less_than_the_gap_is_nothing_but_has_a_gradient() -> None:
