@@ -26,6 +26,7 @@ SEARCH_LINKED = 64  # the same with links
 BLOCK_CODED = 128  # words that are coded together
 FEW_PARTS = 16  # with fewer, each looks at more groups of codes: in all enough to find nearly all
 ELEMENTS = 16  # whose controllers are multiplied together
+CHUNK, FEW_GROUPS = 512, 128  # groups that are compared at once, where there are many and few
 PACKED = 32  # rows and columns of a matrix that are transposed together
 GROUP = 16  # rows of which a split search keeps the best score
 
@@ -249,6 +250,7 @@ def search_launch(
         CODED=codes is not None,
         C=looked,
         CP=power_of_two(looked, size.KP),
+        CHUNK=CHUNK if groups > FEW_GROUPS else FEW_GROUPS,
     )
     arguments = (*given, batch, rows, groups)
     return bound(kernel, (batch, parts), arguments, constants, plan.warps, registers=plan.registers)
