@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sparsam.experiments.baselines.attention import Attention
+from sparsam.experiments.baselines.count import Count
 from sparsam.experiments.baselines.delta import DeltaRule
 from sparsam.experiments.baselines.fla import delta_net, mamba2
 from sparsam.experiments.baselines.hold import Hold
@@ -39,6 +40,7 @@ MIXERS: dict[str, Callable[..., nn.Module]] = {
     "delta": DeltaRule,
     "lstm": LSTM,
     "hold": Hold,
+    "count": Count,
     "fla-delta": delta_net,
     "fla-mamba2": mamba2,
 }
