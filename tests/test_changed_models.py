@@ -11,6 +11,7 @@ from torch.nn.utils import parametrizations
 
 import sparsam
 from sparsam import engines
+from sparsam.models import MODELS
 
 STEPS, BATCH = 5, 3
 SIZES = dict(input_size=3, output_size=2, hidden_size=6, memory_size=20, word_size=4, num_heads=2, k=3)
@@ -128,6 +129,34 @@ def test_a_replaced_output_layer_is_called():
     assert models[0].engine_plan == "native"
 
 
+@pytest.mark.parametrize(
+    "outputs, bias, inside", [(1, True, True), (7, True, True), (7, False, False), (6_000, True, False)]
+)
+def test_a_linear_output_layer_runs_inside_or_is_called(outputs, bias, inside):
+    def change(model):
+        model.output = nn.Linear(6 + 8, outputs, bias=bias)
+
+    models = pair(change)
+    same(models)
+    x = sequence()
+    assert (models[0].linear_output(x) is not None) == inside
+    with torch.autocast("cpu", torch.bfloat16):
+        assert models[0].linear_output(x) is None
+
+
+def test_an_overridden_answer_is_called():
+    class Mine(sparsam.SAM):
+        name = "mine_answer"
+
+        def answer(self, joint):
+            return 2 * super().answer(joint)
+
+    models = pair(lambda model: None, kind=Mine)
+    same(models)
+    assert models[0].linear_output(sequence()) is None
+    del sparsam.models.MODELS["mine_answer"]
+
+
 def test_a_replaced_interface_is_called():
     def change(model):
         model.interface = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, model.memory.interface.size))
@@ -162,6 +191,12 @@ def test_a_bidirectional_controller_is_refused():
     model.controller = nn.LSTM(3 + 8, 3, bidirectional=True).double()
     with pytest.raises(ValueError, match="controller: expected one that runs forward in time"):
         model(sequence())
+
+
+@pytest.mark.parametrize("model", [*MODELS.values(), sparsam.SparseMemory])
+def test_bidirectional_is_refused_with_the_reason(model):
+    with pytest.raises(ValueError, match=r"bidirectional: expected a .* that runs forward in time, got True; a memory"):
+        model(3, 2, bidirectional=True)
 
 
 def test_mixed_dtypes_are_refused():

@@ -30,7 +30,7 @@ VALUES = {  # what else is differentiated by hand
     "engines/native/links.py": "native links that become dense, or were",
     "engines/native/names.py": "a native memory that goes into a compiled graph, or came out of one",
     "engines/native/convolution.py": "the layer's convolution in one pass",
-    "engines/cuda/graphs.py": "a product that a CUDA graph can capture",
+    "engines/cuda/capturable.py": "a product that a CUDA graph can capture",
     "memories/fused/cosine.py": "dense cosines in one pass",
     "memories/fused/link_step.py": "the DNC's links in one pass",
 }

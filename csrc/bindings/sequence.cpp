@@ -27,7 +27,7 @@ template <class T>
 class Parameters {
  public:
   Parameters(const SequenceShape& s, nb::handle w_ih, nb::handle w_hh, nb::handle b_ih, nb::handle b_hh,
-             nb::handle w_interface, nb::handle b_interface) {
+             nb::handle w_interface, nb::handle b_interface, nb::handle w_output, nb::handle b_output) {
     const int64_t rows = int64_t(traits(s.cell).blocks) * s.hidden;
     const struct {
       nb::handle value;
@@ -47,6 +47,9 @@ class Parameters {
     if (rows == 0) return;
     weights = {arrays_[0].data(), s.inputs + s.read_width(), arrays_[1].data(), s.hidden,
                arrays_[2].data(), arrays_[3].data(),         arrays_[4].data(), arrays_[5].data()};
+    if (s.outputs == 0) return;
+    weights.w_output = arrays_.emplace_back(w_output, "w_output", std::vector<int64_t>{s.outputs, s.joint}).data();
+    weights.b_output = arrays_.emplace_back(b_output, "b_output", std::vector<int64_t>{s.outputs}).data();
   }
   Weights<T> weights;
 
@@ -63,6 +66,19 @@ SequenceShape sequence_shape(const MemoryShape& sizes, Cell cell, int64_t hidden
   return SequenceShape(sizes, cell, steps, int32_t(batch), int32_t(inputs), int32_t(hidden));
 }
 
+// O of an output layer (O, H+RW), 0 for none: only a controller has one.
+template <class T>
+int32_t outputs_of(const SequenceShape& s, nb::handle w_output, nb::handle b_output) {
+  if (w_output.is_none() || traits(s.cell).blocks == 0) {
+    require_none(w_output, "w_output", "for Cell.none");
+    require_none(b_output, "b_output", "without w_output");
+    return 0;
+  }
+  const int64_t outputs = In<T>(w_output, "w_output", {kAny, s.joint}).length(0);
+  require_within("w_output: outputs", outputs, 1, kMostHidden);
+  return int32_t(outputs);
+}
+
 std::vector<int64_t> lengths_from(nb::handle value, int64_t steps, int64_t batch) {
   if (value.is_none()) return std::vector<int64_t>(size_t(batch), steps);
   const In<int64_t> lengths(value, "lengths", {batch});
@@ -76,14 +92,16 @@ std::shared_ptr<Record<T>> forward(nb::handle sizes_, nb::handle cell_, nb::hand
                                    nb::handle w_ih, nb::handle w_hh, nb::handle b_ih, nb::handle b_hh, nb::handle w_interface,
                                    nb::handle b_interface, nb::handle h0_, nb::handle c0_, nb::handle read0_,
                                    nb::handle rows0, nb::handle weights0_, nb::handle lengths, nb::handle versions,
-                                   nb::handle record, nb::handle trace, nb::handle threads) {
+                                   nb::handle record, nb::handle trace, nb::handle threads, nb::handle w_output,
+                                   nb::handle b_output) {
   const auto& sizes = taken_object<MemoryShape>(sizes_, "sizes", "a Sizes");
   const Cell cell = taken<Cell>(cell_, "cell", "a Cell");
   const auto hidden = taken<int64_t>(hidden_, "hidden");
   const bool controls = traits(cell).blocks > 0;
   const In<T> x(x_, "x", {kAny, kAny, controls ? kAny : InterfaceLayout(sizes).size});
-  const SequenceShape s = sequence_shape(sizes, cell, hidden, x.length(0), x.length(1), x.length(2));
-  const Parameters<T> parameters(s, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface);
+  SequenceShape s = sequence_shape(sizes, cell, hidden, x.length(0), x.length(1), x.length(2));
+  s.outputs = outputs_of<T>(s, w_output, b_output);
+  const Parameters<T> parameters(s, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface, w_output, b_output);
   std::optional<In<T>> h0, c0;
   if (controls)
     h0.emplace(h0_, "h0", std::vector<int64_t>{s.batch, s.hidden});
@@ -117,18 +135,19 @@ std::shared_ptr<Record<T>> forward(nb::handle sizes_, nb::handle cell_, nb::hand
 template <class T>
 std::shared_ptr<Gradients<T>> backward(nb::handle record_, nb::handle x_, nb::handle w_ih,
                                        nb::handle w_hh, nb::handle b_ih, nb::handle b_hh, nb::handle w_interface,
-                                       nb::handle b_interface, nb::handle d_joint_, nb::handle d_hidden_,
+                                       nb::handle b_interface, nb::handle d_out_, nb::handle d_hidden_,
                                        nb::handle d_cell_, nb::handle d_read_, nb::handle d_weights_,
                                        nb::handle memory_at, nb::handle memory_words, nb::handle link_at,
                                        nb::handle link_values, nb::handle needs_x, nb::handle threads,
-                                       nb::handle needs_memory, nb::handle pending, nb::handle source, nb::handle pass) {
+                                       nb::handle needs_memory, nb::handle pending, nb::handle source, nb::handle pass,
+                                       nb::handle w_output, nb::handle b_output) {
   auto& record = taken_object<Record<T>>(record_, "record", (std::string("a Record of ") + ElementName<T>::kName).c_str());
   const SequenceShape& s = record.shape;
   const bool controls = traits(s.cell).blocks > 0;
   std::optional<In<T>> x, d_hidden, d_cell;
   if (controls || !x_.is_none()) x.emplace(x_, "x", std::vector<int64_t>{s.steps, s.batch, s.inputs});
-  const Parameters<T> parameters(s, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface);
-  const auto d_joint = optional_array<T>(d_joint_, "d_joint", {s.steps, s.batch, s.joint});
+  const Parameters<T> parameters(s, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface, w_output, b_output);
+  const auto d_out = optional_array<T>(d_out_, "d_joint", {s.steps, s.batch, s.put_out()});
   if (controls)
     d_hidden = optional_array<T>(d_hidden_, "d_hidden", {s.batch, s.hidden});
   else
@@ -141,7 +160,7 @@ std::shared_ptr<Gradients<T>> backward(nb::handle record_, nb::handle x_, nb::ha
   const auto d_weights = optional_array<T>(d_weights_, "d_weights", {s.batch, s.heads, s.k});
   BackwardCall<T> call{data_or_null(x),
                        parameters.weights,
-                       data_or_null(d_joint),
+                       data_or_null(d_out),
                        data_or_null(d_hidden),
                        data_or_null(d_cell),
                        data_or_null(d_read),
@@ -181,16 +200,16 @@ struct Shapes {
   size_t gates() const { return size_t(traits(s.cell).blocks) * s.hidden; }
 };
 
-// (joint, hidden, cell, read, weights, rows).
+// (joint, or y with an output layer, hidden, cell, read, weights, rows).
 template <class T>
 nb::tuple outputs(const Record<T>& r) {
   const Shapes shapes(r);
-  return nb::make_tuple(to_python(r.joint, shapes.steps(r.shape.joint)), to_python(r.state.hidden, shapes.hidden()),
+  return nb::make_tuple(to_python(r.out, shapes.steps(r.shape.put_out())), to_python(r.state.hidden, shapes.hidden()),
                         to_python(r.state.cell, shapes.hidden()), to_python(r.state.read, shapes.read()),
                         to_python(r.state.weights, shapes.reads()), to_python(r.state.rows, shapes.reads()));
 }
 
-// In the order of the arguments of `forward`, from x to weights0.
+// In the order of the arguments of `forward`, from x to weights0, then those of the output layer.
 template <class T>
 nb::tuple gradient_outputs(const Gradients<T>& g) {
   const Shapes shapes(g);
@@ -202,7 +221,9 @@ nb::tuple gradient_outputs(const Gradients<T>& g) {
                         to_python(g.b_hh, gates), to_python(g.w_interface, {size_t(s.interface), size_t(s.hidden)}),
                         to_python(g.b_interface, {size_t(s.interface)}), to_python(g.state.hidden, shapes.hidden()),
                         to_python(g.state.cell, shapes.hidden()), to_python(g.state.read, shapes.read()),
-                        to_python(g.state.weights, shapes.reads()));
+                        to_python(g.state.weights, shapes.reads()),
+                        to_python(g.w_output, {size_t(s.outputs), size_t(s.joint)}),
+                        to_python(g.b_output, {size_t(s.outputs)}));
 }
 
 template <class T>
@@ -210,7 +231,7 @@ void bind_sequence(nb::module_& m, const std::string& suffix) {
   using R = Record<T>;
   using G = Gradients<T>;
   nb::class_<R>(m, ("Record" + suffix).c_str())
-      .def_prop_ro("joint", [](const R& r) { return to_numpy(r.joint, Shapes(r).steps(r.shape.joint)); })
+      .def_prop_ro("joint", [](const R& r) { return to_numpy(r.out, Shapes(r).steps(r.shape.put_out())); })
       .def_prop_ro("hidden", [](const R& r) { return to_numpy(r.state.hidden, Shapes(r).hidden()); })
       .def_prop_ro("cell", [](const R& r) { return to_numpy(r.state.cell, Shapes(r).hidden()); })
       .def_prop_ro("read", [](const R& r) { return to_numpy(r.state.read, Shapes(r).read()); })
@@ -247,13 +268,15 @@ void bind_sequence(nb::module_& m, const std::string& suffix) {
   m.def(("forward" + suffix).c_str(), &forward<T>, "sizes"_a.none(), "cell"_a.none(), "hidden"_a.none(), "x"_a.none(), "w_ih"_a.none(),
         "w_hh"_a.none(), "b_ih"_a.none(), "b_hh"_a.none(), "w_interface"_a.none(), "b_interface"_a.none(),
         "h0"_a.none(), "c0"_a.none(), "read0"_a.none(), "rows0"_a.none(), "weights0"_a.none(), "lengths"_a.none(),
-        "versions"_a.none(), "record"_a.none(), "trace"_a.none(), "threads"_a.none());
+        "versions"_a.none(), "record"_a.none(), "trace"_a.none(), "threads"_a.none(), "w_output"_a.none() = nb::none(),
+        "b_output"_a.none() = nb::none());
   m.def(("backward" + suffix).c_str(), &backward<T>, "record"_a.none(), "x"_a.none(), "w_ih"_a.none(),
         "w_hh"_a.none(), "b_ih"_a.none(), "b_hh"_a.none(), "w_interface"_a.none(), "b_interface"_a.none(),
         "d_joint"_a.none(), "d_hidden"_a.none(), "d_cell"_a.none(), "d_read"_a.none(), "d_weights"_a.none(),
         "memory_at"_a.none(), "memory_words"_a.none(), "link_at"_a.none(), "link_values"_a.none(),
         "needs_x"_a.none(), "threads"_a.none(), "needs_memory"_a.none() = true, "pending"_a.none() = nb::none(),
-        "source"_a.none() = nb::none(), "pass_number"_a.none() = 0);
+        "source"_a.none() = nb::none(), "pass_number"_a.none() = 0, "w_output"_a.none() = nb::none(),
+        "b_output"_a.none() = nb::none());
 }
 
 }  // namespace

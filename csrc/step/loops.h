@@ -78,16 +78,20 @@ void for_each_group(int batch, int threads, F&& run) {
 template <class CellType, class T>
 struct ForwardWeights {
   ForwardWeights(const SequenceShape& s, const Weights<T>& w)
-      : cell(s, w), interface(w.w_interface, s.hidden, s.interface, 1, s.hidden) {}
+      : cell(s, w),
+        interface(w.w_interface, s.hidden, s.interface, 1, s.hidden),
+        output(w.w_output, s.outputs > 0 ? s.joint : 0, s.outputs, 1, s.joint) {}
   typename CellType::Forward cell;
-  Packed<T> interface;
+  Packed<T> interface, output;
 };
 template <class CellType, class T>
 struct BackwardWeights {
   BackwardWeights(const SequenceShape& s, const Weights<T>& w)
-      : cell(s, w), interface(w.w_interface, s.interface, s.hidden, s.hidden, 1) {}
+      : cell(s, w),
+        interface(w.w_interface, s.interface, s.hidden, s.hidden, 1),
+        output(w.w_output, s.outputs, s.outputs > 0 ? s.joint : 0, s.joint, 1) {}
   typename CellType::Backward cell;
-  Packed<T> interface;
+  Packed<T> interface, output;
 };
 struct NoWeights {};
 
@@ -114,6 +118,27 @@ void control(const SequenceForward<T>& f, const PackedWeights& packed, const At<
   }
 }
 
+// What step t puts out for the batch elements from first to last: y_t = W [h_t, r_t] + b of the active ones, or [h_t, r_t].
+template <class CellType, class T, class PackedWeights>
+void put_out(const SequenceForward<T>& f, const PackedWeights& packed, const At<T>& at, int64_t t, int first, int last,
+             int n, const int* active) {
+  const SequenceShape& s = f.shape;
+  if constexpr (CellType::kControls) {
+    if (s.outputs > 0) {
+      const T* from[kMaxRows] = {};
+      T* to[kMaxRows] = {};
+      if (n < last - first)
+        std::fill_n(f.out + at.index(t, first) * s.outputs, int64_t(last - first) * s.outputs, T(0));
+      for (int i = 0; i < n; ++i) {
+        from[i] = at.joint(t + 1, active[i]), to[i] = f.out + at.index(t, active[i]) * s.outputs;
+        std::copy_n(f.weights.b_output, s.outputs, to[i]);
+      }
+      return packed.output.multiply(n, from, to);
+    }
+  }
+  std::copy_n(at.joint(t + 1, first), int64_t(last - first) * s.joint, f.out + at.index(t, first) * s.joint);
+}
+
 template <class CellType, class Step, class T, class PackedWeights>
 void forward_group(const SequenceForward<T>& f, const PackedWeights& packed, int first, int last, int search_threads,
                    const std::atomic<bool>& stopped) {
@@ -138,10 +163,11 @@ void forward_group(const SequenceForward<T>& f, const PackedWeights& packed, int
     if (n > 0) control<CellType>(f, packed, at, t, n, active);
     for (int i = 0; i < n; ++i) {
       const int b = active[i];
+      if constexpr (!CellType::kControls)
+        step.expect(b - first, {f.x + at.index(t, b) * s.interface, int64_t(s.batch) * s.interface, f.lengths[b] - t});
       step.forward(*f.timelines[b], f.journals[b], at.step(t, b), at.joint(t + 1, b) + s.hidden);
     }
-    if (f.joint)
-      std::copy_n(at.joint(t + 1, first), int64_t(last - first) * s.joint, f.joint + at.index(t, first) * s.joint);
+    if (f.out) put_out<CellType>(f, packed, at, t, first, last, n, active);
   }
 }
 
@@ -197,6 +223,24 @@ void control_backward(const SequenceBackward<T>& f, const PackedWeights& packed,
   }
 }
 
+// Adds what [h_t, r_t] gets of the gradient of what step t put out.
+template <class CellType, class T, class PackedWeights>
+void put_out_backward(const SequenceBackward<T>& f, const PackedWeights& packed, const At<T>& at, int64_t t, int n,
+                      const int* active, T* const* d_joint) {
+  const SequenceShape& s = f.shape;
+  if constexpr (CellType::kControls) {
+    if (s.outputs > 0) {
+      const T* from[kMaxRows] = {};
+      for (int i = 0; i < n; ++i) from[i] = f.d_out + at.index(t, active[i]) * s.outputs;
+      return packed.output.multiply(n, from, d_joint);
+    }
+  }
+  for (int i = 0; i < n; ++i) {
+    const T* d_output = f.d_out + at.index(t, active[i]) * s.joint;
+    for (int j = 0; j < s.joint; ++j) d_joint[i][j] += d_output[j];
+  }
+}
+
 template <class CellType, class Step, class T, class PackedWeights>
 void backward_group(SequenceBackward<T>& f, const PackedWeights& packed, int first, int last,
                     const std::atomic<bool>& stopped) {
@@ -218,13 +262,10 @@ void backward_group(SequenceBackward<T>& f, const PackedWeights& packed, int fir
     for (int b = first; b < last; ++b)
       if (t < f.lengths[b]) active[n++] = b;
     if (n == 0) continue;
+    for (int i = 0; i < n; ++i) d_joint[i] = f.d_state_joint + int64_t(active[i]) * s.joint;  // carried: [dh, dr] of step t
+    if (f.d_out) put_out_backward<CellType>(f, packed, at, t, n, active, d_joint);
     for (int i = 0; i < n; ++i) {
       const int b = active[i];
-      d_joint[i] = f.d_state_joint + int64_t(b) * s.joint;  // carried: [dh, dr] of step t
-      if (f.d_joint) {
-        const T* d_output = f.d_joint + at.index(t, b) * s.joint;
-        for (int j = 0; j < s.joint; ++j) d_joint[i][j] += d_output[j];
-      }
       step.backward(*f.timelines[b], *f.journals[b], t, *d_state[b - first], at.step(t, b), d_joint[i] + s.hidden,
                     f.d_state_weights + int64_t(b) * s.reads());
     }
@@ -234,21 +275,37 @@ void backward_group(SequenceBackward<T>& f, const PackedWeights& packed, int fir
     for (int b = first; b < last; ++b) f.d_links[b] = d_state[b - first]->links->extracted(*f.timelines[b]->links);
 }
 
-// x with zeros past the lengths, where its numbers are nobody's; null when there is nothing to hide.
+// Numbers (T, B, width) with zeros past the lengths, where they are nobody's; null when there is nothing to hide.
 template <class T>
-Recycled<T> hidden_padding(const SequenceBackward<T>& f) {
+Recycled<T> hidden_padding(const SequenceBackward<T>& f, const T* from, int64_t width) {
   const SequenceShape& s = f.shape;
   if (std::all_of(f.lengths, f.lengths + s.batch, [&](int64_t length) { return length == s.steps; })) return nullptr;
-  Recycled<T> x = recycled_array<T>(size_t(s.steps) * s.batch * s.inputs);
+  Recycled<T> out = recycled_array<T>(size_t(s.steps) * s.batch * width);
   for (int64_t t = 0; t < s.steps; ++t)
     for (int b = 0; b < s.batch; ++b) {
-      const int64_t at = (t * s.batch + b) * s.inputs;
+      const int64_t at = (t * s.batch + b) * width;
       if (t < f.lengths[b])
-        std::copy_n(f.x + at, s.inputs, x.get() + at);
+        std::copy_n(from + at, width, out.get() + at);
       else
-        std::fill_n(x.get() + at, s.inputs, T(0));
+        std::fill_n(out.get() + at, width, T(0));
     }
-  return x;
+  return out;
+}
+
+// Of the output layer's parameters, one product over all steps.
+template <class T>
+void output_gradients(const SequenceBackward<T>& f, int threads) {
+  const SequenceShape& s = f.shape;
+  if (f.d_out == nullptr) {
+    std::fill_n(f.gradients.w_output, int64_t(s.outputs) * s.joint, T(0));
+    std::fill_n(f.gradients.b_output, s.outputs, T(0));
+    return;
+  }
+  const Recycled<T> padded = hidden_padding(f, f.d_out, s.outputs);
+  const T *d_y = padded ? padded.get() : f.d_out, *joint = f.tape.joint + int64_t(s.batch) * s.joint;
+  const int64_t steps = s.steps * s.batch;
+  tall_product(d_y, s.outputs, joint, s.joint, steps, s.outputs, s.joint, f.gradients.w_output, s.joint, threads);
+  column_sums(d_y, s.outputs, steps, s.outputs, f.gradients.b_output, threads);
 }
 
 template <class CellType, class T>
@@ -265,12 +322,13 @@ void backward_cell(SequenceBackward<T>& f, int threads) {
   if constexpr (CellType::kControls) {
     run(BackwardWeights<CellType, T>(s, f.weights));
     if (f.gradients.w_ih == nullptr) return;
-    const Recycled<T> padded = hidden_padding(f);
+    const Recycled<T> padded = hidden_padding(f, f.x, s.inputs);
     CellType::gradients(f, padded ? padded.get() : f.x, threads);
     const int64_t steps = s.steps * s.batch;
     tall_product(f.tape.interface, s.interface, f.tape.joint + int64_t(s.batch) * s.joint, s.joint, steps, s.interface,
                  s.hidden, f.gradients.w_interface, s.hidden, threads);
     column_sums(f.tape.interface, s.interface, steps, s.interface, f.gradients.b_interface, threads);
+    if (s.outputs > 0) output_gradients(f, threads);
   } else {
     run(NoWeights{});
   }

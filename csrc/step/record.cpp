@@ -214,7 +214,7 @@ std::shared_ptr<Record<T>> run_forward(const ForwardCall<T>& call) {
   separate<T>(before);
   const int64_t piece = call.record ? s.steps : std::min(s.steps, kPiece);
   result->tape = TapeArrays<T>(s, piece, call.trace);
-  result->joint = Numbers<T>(size_t(s.steps) * s.batch * s.joint);
+  result->out = Numbers<T>(size_t(s.steps) * s.batch * s.put_out());
   result->state = state_arrays<T>(s);
   result->state.rows = Numbers<int64_t>(size_t(s.batch) * s.reads());
   if (call.trace) result->trace = std::make_unique<Trace<T>>(trace_arrays<T>(s));
@@ -237,7 +237,7 @@ std::shared_ptr<Record<T>> run_forward(const ForwardCall<T>& call) {
       for (int b = 0; b < s.batch; ++b) lengths[b] = std::clamp<int64_t>(call.lengths[b] - begin, 0, steps);
       f.shape.steps = steps;
       f.x = call.x + begin * s.batch * s.inputs;
-      f.joint = result->joint.get() + begin * s.batch * s.joint;
+      f.out = result->out.get() + begin * s.batch * s.put_out();
       if (steps > 0) sequence_kernels<T>().forward(f, call.threads);
       if (call.trace) copier.trace_out(begin, steps, lengths.data(), *result->trace);
       if (begin + steps >= s.steps) break;
@@ -275,6 +275,10 @@ std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& 
     result->b_hh = Numbers<T>(gates);
     result->w_interface = Numbers<T>(size_t(s.interface) * s.hidden);
     result->b_interface = Numbers<T>(s.interface);
+    if (s.outputs > 0) {
+      result->w_output = Numbers<T>(size_t(s.outputs) * s.joint);
+      result->b_output = Numbers<T>(s.outputs);
+    }
     if (call.needs_x) result->x = Numbers<T>(size_t(s.steps) * batch * s.inputs);
   }
   result->state = state_arrays<T>(s);
@@ -300,14 +304,15 @@ std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& 
                         call.x,
                         record.lengths.data(),
                         tape.tape(),
-                        call.d_joint,
+                        call.d_out,
                         d_joint.data(),
                         result->state.cell.get(),
                         result->state.weights.get(),
                         {},
                         std::move(call.d_links),
                         {result->w_ih.get(), result->w_hh.get(), result->b_ih.get(), result->b_hh.get(),
-                         result->w_interface.get(), result->b_interface.get(), result->x.get()},
+                         result->w_interface.get(), result->b_interface.get(), result->w_output.get(),
+                         result->b_output.get(), result->x.get()},
                         {},
                         {},
                         call.check};

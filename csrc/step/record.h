@@ -79,7 +79,7 @@ struct Record {
   explicit Record(const SequenceShape& shape) : shape(shape) {}
   SequenceShape shape;
   std::vector<int64_t> lengths;
-  Numbers<T> joint;  // (T, B, H+RW)
+  Numbers<T> out;  // (T, B, O): y, or (T, B, H+RW): [h, r]
   StateArrays<T> state;
   std::unique_ptr<Trace<T>> trace;
   Versions<T> before, after;
@@ -103,7 +103,7 @@ template <class T>
 struct BackwardCall {
   const T* x;
   Weights<T> weights;
-  const T *d_joint, *d_hidden, *d_cell, *d_read, *d_weights;  // null for zero
+  const T *d_out, *d_hidden, *d_cell, *d_read, *d_weights;  // null for zero
   std::vector<RowGradients<T>> d_memory;                      // (B)
   std::vector<LinkEntries<T>> d_links;                        // (B)
   bool needs_x, needs_memory;
@@ -119,7 +119,7 @@ template <class T>
 struct Gradients {
   explicit Gradients(const SequenceShape& shape) : shape(shape) {}
   SequenceShape shape;
-  Numbers<T> x, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface;
+  Numbers<T> x, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface, w_output, b_output;
   StateArrays<T> state;  // rows stay empty
   std::vector<RowGradients<T>> memory;  // empty where it is not wanted, or where they went elsewhere
   std::vector<LinkEntries<T>> links;

@@ -55,6 +55,8 @@ struct SequenceShape : MemoryShape {
   int32_t gates;                  // what a cell keeps of a step
   int32_t joint;                  // [h_t, r_t]
   int32_t interface;              // F
+  int32_t outputs = 0;            // O; 0 without an output layer, where [h_t, r_t] is what is put out
+  int32_t put_out() const { return outputs > 0 ? outputs : joint; }
 };
 
 // Parameters of a controller as torch.nn has them; null without one.
@@ -67,6 +69,8 @@ struct Weights {
   const T *b_ih = nullptr, *b_hh = nullptr;  // (G H)
   const T* w_interface = nullptr;            // (F, H)
   const T* b_interface = nullptr;            // (F)
+  const T* w_output = nullptr;               // (O, H+RW): y_t = W [h_t, r_t] + b; null without an output layer
+  const T* b_output = nullptr;               // (O)
 };
 
 // What the forward pass keeps, time first. Index 0 along T+1 is the incoming state.
@@ -92,7 +96,7 @@ struct SequenceForward {
   const T* x;              // (T, B, I); null when the gates hold its part already
   const int64_t* lengths;  // (B)
   Tape<T> tape;
-  T* joint;  // (T, B, H+RW): a copy of [h_t, r_t] for the caller, zero past the lengths; may be null
+  T* out;  // (T, B, O): y_t, or (T, B, H+RW): a copy of [h_t, r_t]; zero past the lengths; may be null
   std::vector<Timeline<T>*> timelines;  // one per batch element, current
   std::vector<Journal<T>*> journals;    // likewise, null where nothing is recorded
   std::function<void()> check;          // called now and then between steps; ends the sequence by throwing
@@ -102,6 +106,7 @@ struct SequenceForward {
 template <class T>
 struct ParameterGradients {
   T *w_ih = nullptr, *w_hh = nullptr, *b_ih = nullptr, *b_hh = nullptr, *w_interface = nullptr, *b_interface = nullptr;
+  T *w_output = nullptr, *b_output = nullptr;
   T* x = nullptr;  // (T, B, I)
 };
 
@@ -112,7 +117,7 @@ struct SequenceBackward {
   const T* x;
   const int64_t* lengths;
   Tape<T> tape;        // gates and interface are overwritten by the gradients before their activation
-  const T* d_joint;    // (T, B, H+RW), null for zero; what stands past the lengths is not looked at
+  const T* d_out;      // (T, B, O) or (T, B, H+RW), null for zero; what stands past the lengths is not looked at
   T* d_state_joint;    // (B, H+RW): of the final state in, of the incoming state out; likewise the next two
   T* d_state_cell;     // (B, H), null for a cell without
   T* d_state_weights;  // (B, R, K)

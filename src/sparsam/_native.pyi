@@ -141,7 +141,7 @@ class _Record(Generic[F]):
 
     @property
     def joint(self) -> NDArray[F]:
-        """(T, B, H+RW): [h_t, r_t], zero past an element's length."""
+        """(T, B, H+RW): [h_t, r_t], or with an output layer y (T, B, O); zero past an element's length."""
     @property
     def hidden(self) -> NDArray[F] | None:
         """(B, H)"""
@@ -191,7 +191,7 @@ class _Gradients(Generic[F]):
     read: NDArray[F]
     weights: NDArray[F]
     def outputs(self) -> tuple[Result, ...]:
-        """In the order of the arguments of `forward`, from x to weights0."""
+        """In the order of the arguments of `forward`, from x to weights0, then w_output and b_output."""
     memory_at: Rows | None
     memory_words: NDArray[F] | None
     links_at: Rows | None
@@ -233,8 +233,11 @@ class _Forward(Protocol[F]):
         record: bool,
         trace: bool,
         threads: int,
+        w_output: NDArray[F] | None = None,
+        b_output: NDArray[F] | None = None,
     ) -> _Record[F]:
-        """A whole sequence: x (T, B, I), or for Cell.none the interface before its activation (T, B, F)."""
+        """A whole sequence: x (T, B, I), or for Cell.none the interface before its activation (T, B, F). With an output
+        layer, (O, H+RW) and (O,), y is put out in place of [h_t, r_t]."""
 
 forward32: _Forward[Single]
 forward64: _Forward[Double]
@@ -265,6 +268,8 @@ class _Backward(Protocol[F]):
         pending: _Pending[F] | None = None,
         source: _Pending[F] | None = None,
         pass_number: int = 0,
+        w_output: NDArray[F] | None = None,
+        b_output: NDArray[F] | None = None,
     ) -> _Gradients[F]:
         """Once per record; a second time is a RuntimeError. None stands for a gradient of zero.
 

@@ -20,6 +20,7 @@ from sparsam.state import State
 from sparsam.trace import Access
 
 MODELS: dict[str, type[MemoryModel]] = {}  # by name, filled where a model is defined
+MOST_OUTPUT = 2**16  # weights of an output layer that an engine may run step by step; a larger one is one product
 
 
 def build(name: str, **kwargs: Any) -> MemoryModel:
@@ -107,12 +108,29 @@ class MemoryModel(Recurrent):
         """y (T, B, O) = output([h_t, r_t]) for all steps at once, [h_t, r_t] (T, B, H + R·W)."""
         return self.output(joint)
 
+    def linear_output(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Weight and bias of the output layer where an engine may use them for inputs x (T, B, I).
+
+        None where it has to be called: it is no plain linear map of a moderate size, `answer` is the user's own, or
+        it runs in another type than the rest (autocast, parameters of half precision).
+        """
+        output = self.output
+        if type(self).answer is not MemoryModel.answer or "answer" in self.__dict__:
+            return None
+        if engines.untouched_linear("output", output) is not None or x.dtype not in (torch.float32, torch.float64):
+            return None
+        weight, bias = engines.linear_parameters(output)
+        if weight.numel() > MOST_OUTPUT or torch.is_autocast_enabled(x.device.type):
+            return None
+        return weight, bias
+
     def run(self, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> tuple[Tensor, State, Sequence[Access]]:
-        joint, after, accesses = engines.run(self, x, state, ends, record)
-        y = self.answer(joint)
-        if ends is not None:
-            past = torch.arange(x.shape[0], device="cpu")[:, None] >= ends
-            y = y.masked_fill(past[..., None].to(y.device), 0.0)
+        y, answered, after, accesses = engines.run(self, x, state, ends, record)
+        if not answered:
+            y = self.answer(y)
+            if ends is not None:
+                past = torch.arange(x.shape[0], device="cpu")[:, None] >= ends
+                y = y.masked_fill(past[..., None].to(y.device), 0.0)
         return y, after, accesses
 
     def options_in_use(self) -> list[str]:

@@ -29,6 +29,7 @@ class DAM(MemoryModel):
         discount: lambda of the usage U^(1).
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto", "reference", or "cuda" where it has dense models.
+        compile_step: as in `NTM`.
         controller, num_layers, dropout, device, dtype: as in `SAM`.
     """
 
@@ -52,12 +53,13 @@ class DAM(MemoryModel):
         engine: str = "auto",
         controller: Any = "lstm",
         *,
+        compile_step: bool = False,
         num_layers: int = 1,
         dropout: float = 0.0,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        memory = DAMMemory(memory_size, word_size, num_heads, similarity, discount)
+        memory = DAMMemory(memory_size, word_size, num_heads, similarity, discount, compile_step)
         parts = (controller, num_layers, dropout, None, device, dtype)
         super().__init__(input_size, output_size, hidden_size, memory, batch_first, engine, *parts)
 
@@ -77,7 +79,8 @@ class NTM(MemoryModel):
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto", "reference", or "cuda" where it has dense models.
         compile_step: run the memory's step through `torch.compile`, which needs a C++ compiler and tens of seconds at
-            the first call of each shape, and is worth it for long runs (docs/baselines.md).
+            the first call of each shape, and is worth it for long runs (docs/baselines.md). On a GPU the controller is
+            compiled as well, for calls with gradients (docs/gpu.md).
         controller, num_layers, dropout, device, dtype: as in `SAM`.
     """
 
@@ -131,6 +134,7 @@ class DNC(MemoryModel):
         deallocate: erase the words that are freed (`sparsam.engines.reference.deallocation`; the same paper).
         layer_norm: layer-normalised controller (`sparsam.controllers.layer_norm`; Franke et al. 2018).
         bypass_dropout: dropout between controller and output layer (`sparsam.controllers.bypass`; Franke et al. 2018).
+        compile_step: as in `NTM`.
         controller, num_layers, dropout, device, dtype: as in `SAM`.
     """
 
@@ -156,12 +160,13 @@ class DNC(MemoryModel):
         bypass_dropout: float = 0.0,
         controller: Any = "lstm",
         *,
+        compile_step: bool = False,
         num_layers: int = 1,
         dropout: float = 0.0,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        memory = DNCMemory(memory_size, word_size, num_heads, addressing(masked), freeing(deallocate))
+        memory = DNCMemory(memory_size, word_size, num_heads, addressing(masked), freeing(deallocate), compile_step)
         output = bypass_output(bypass_dropout)
         parts = (with_layer_norm(controller, layer_norm), num_layers, dropout, output, device, dtype)
         super().__init__(input_size, output_size, hidden_size, memory, batch_first, engine, *parts)

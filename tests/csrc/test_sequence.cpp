@@ -16,7 +16,7 @@ using namespace sparsam;
 
 namespace {
 
-constexpr int32_t kBatch = 5, kHidden = 6, kInputs = 3;
+constexpr int32_t kBatch = 5, kHidden = 6, kInputs = 3, kOutputs = 7;
 constexpr int64_t kSteps = 20;
 
 MemoryShape memory_shape(bool links) {
@@ -45,12 +45,15 @@ struct Problem {
     fill(b_hh, gates);
     fill(w_interface, size_t(shape.interface) * kHidden);
     fill(b_interface, shape.interface);
+    if (gates > 0) shape.outputs = kOutputs;
+    fill(w_output, size_t(shape.outputs) * shape.joint);
+    fill(b_output, shape.outputs);
     zeros.assign(kBatch * (kHidden + shape.read_width() + shape.reads()), 0.0);
   }
 
   Weights<double> weights() const {
     return {w_ih.data(), shape.inputs + shape.read_width(), w_hh.data(), kHidden, b_ih.data(), b_hh.data(),
-            w_interface.data(), b_interface.data()};
+            w_interface.data(), b_interface.data(), w_output.data(), b_output.data()};
   }
   ForwardCall<double> call(Versions<double> versions, int threads, bool record) const {
     return {shape,        x.data(),     weights(),    zeros.data(),
@@ -65,14 +68,15 @@ struct Problem {
   // Outputs and some gradients of a forward and a backward pass, one after the other.
   std::vector<double> run(int threads) const {
     auto record = run_forward(call(fresh(), threads, true));
-    std::vector<double> out(record->joint.get(), record->joint.get() + record->joint.size);
-    const std::vector<double> d_joint(record->joint.size, 0.5);
+    std::vector<double> out(record->out.get(), record->out.get() + record->out.size);
+    const std::vector<double> d_joint(record->out.size, 0.5);
     BackwardCall<double> back{x.data(), weights(), d_joint.data(), nullptr, nullptr, nullptr, nullptr,
                               std::vector<RowGradients<double>>(kBatch), std::vector<LinkEntries<double>>(kBatch), true,
                               true,     threads,   {}};
     auto gradients = run_backward(*record, std::move(back));
     out.insert(out.end(), gradients->x.get(), gradients->x.get() + gradients->x.size);
-    if (gradients->w_ih) out.insert(out.end(), gradients->w_ih.get(), gradients->w_ih.get() + gradients->w_ih.size);
+    for (const auto* one : {&gradients->w_ih, &gradients->w_output, &gradients->b_output})
+      out.insert(out.end(), one->get(), one->get() + one->size);
     for (const auto& version : record->before) {  // the backward pass ends on the starting memory
       const Claim<double> claim(*version);
       CHECK(version->is_current() && version->timeline().memory.written().empty());
@@ -81,7 +85,7 @@ struct Problem {
   }
 
   SequenceShape shape;
-  std::vector<double> x, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface, zeros;
+  std::vector<double> x, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface, w_output, b_output, zeros;
 };
 
 void threads_agree(Cell cell, bool links) {
@@ -111,7 +115,7 @@ void one_memory_for_many_threads() {
         try {
           auto record = run_forward(problem.call(versions, 1, (round + i) % 2 == 0));
           ++ran;
-          for (size_t j = 0; j < record->joint.size; ++j) wrong += record->joint.get()[j] != expected->joint.get()[j];
+          for (size_t j = 0; j < record->out.size; ++j) wrong += record->out.get()[j] != expected->out.get()[j];
         } catch (const std::runtime_error&) {
           ++told;
         }
@@ -143,7 +147,7 @@ void interrupted() {
     }
     CHECK(thrown);
     auto again = run_forward(problem.call(versions, 1, record));
-    for (size_t j = 0; j < again->joint.size; ++j) CHECK(again->joint.get()[j] == expected->joint.get()[j]);
+    for (size_t j = 0; j < again->out.size; ++j) CHECK(again->out.get()[j] == expected->out.get()[j]);
   }
 }
 

@@ -56,9 +56,9 @@ struct Problem {
                              std::vector<int32_t>(size_t(kBatch) * shape.reads(), -1), zeros.data(),
                              std::vector<int64_t>(kBatch, shape.steps), versions, backward, false, threads, {}};
     auto record = run_forward(call);
-    std::vector<double> out(record->joint.get(), record->joint.get() + record->joint.size);
+    std::vector<double> out(record->out.get(), record->out.get() + record->out.size);
     if (!backward) return out;
-    const std::vector<double> d_joint(record->joint.size, 0.5);
+    const std::vector<double> d_joint(record->out.size, 0.5);
     BackwardCall<double> back{x.data(), {}, d_joint.data(), nullptr, nullptr, nullptr, nullptr,
                               std::vector<RowGradients<double>>(kBatch), std::vector<LinkEntries<double>>(kBatch), true,
                               true, threads, {}};

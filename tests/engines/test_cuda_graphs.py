@@ -10,6 +10,7 @@ import torch
 
 import sparsam
 from sparsam.engines.cuda import dense, graphs
+from sparsam.engines.cuda.capturable import Capturable
 from sparsam.engines.engine import Cell
 
 
@@ -19,11 +20,11 @@ def test_products_have_torchs_gradients():
     x.requires_grad_()
     weight = torch.randn(3, 7, dtype=torch.float64)
     expected = torch.autograd.grad((torch.cumprod(x, -1) * weight).sum(), x)[0]
-    with graphs.Capturable():
+    with Capturable():
         torch.testing.assert_close(torch.autograd.grad((x.cumprod(-1) * weight).sum(), x)[0], expected)
         torch.testing.assert_close(torch.autograd.grad((torch.cumprod(x, dim=-1) * weight).sum(), x)[0], expected)
     expected = torch.autograd.grad(x.prod(dim=0).sum(), x)[0]
-    with graphs.Capturable():
+    with Capturable():
         torch.testing.assert_close(torch.autograd.grad(x.prod(dim=0).sum(), x)[0], expected)
 
 
@@ -46,7 +47,7 @@ def test_the_sequence_that_is_captured_is_the_references(name):
 
     for given in (None, lengths):
         expected, after = model(x, state, lengths=given)
-        with graphs.Capturable():
+        with Capturable():
             y, *values = graphs.plain_sequence(step, x, tuple(getattr(state, name) for name in names), given)
         torch.testing.assert_close(y, expected)
         for name, value in zip(names, values):
@@ -91,15 +92,18 @@ def test_what_cannot_be_captured_runs_without_a_graph(monkeypatch):
 class EagerCapture(graphs.Capture):
     """A capture whose graphs are plain calls, for machines without a GPU."""
 
-    def __init__(self, step, inputs, padded, parameters, differentiated):
+    def __init__(self, step, inputs, wanted, padded, parameters, differentiated):
         self.busy, self.passes = False, 0
-        self.inputs = [v.detach().clone().requires_grad_(v.requires_grad and differentiated) for v in inputs]
+        self.inputs = [value.detach().clone() for value in inputs]
+        for value, want in zip(self.inputs, wanted):
+            value.requires_grad_(want)
         self.leaves = [v for v in (*self.inputs, *parameters) if v.requires_grad]
 
         def forward():
             x, *state = self.inputs
+            ends = state.pop() if padded else None
             with torch.set_grad_enabled(differentiated):
-                self.now = graphs.plain_sequence(step, x, tuple(state), None)
+                self.now = graphs.plain_sequence(step, x, tuple(state), ends)
             self.moving = [value.requires_grad for value in self.now]
             self.outputs = [value.detach() for value in self.now]
             self.given = [torch.empty_like(value) for value in self.now if value.requires_grad]
@@ -140,3 +144,80 @@ def test_a_replayed_sequence_is_a_node_of_the_boundary(monkeypatch):
         torch.autograd.grad(loss, x)
     with torch.no_grad():
         assert not sequences(x, start)[0].requires_grad
+
+
+@pytest.mark.parametrize("steps", [*range(1, 40), 127, 128, 400])
+def test_pieces_make_up_a_sequence(steps):
+    found = graphs.pieces(steps)
+    assert sum(found) == steps and len(set(found)) == len(found)
+    assert all(count < graphs.SHORT or count & (count - 1) == 0 for count in found)
+
+
+@pytest.mark.parametrize("name", ["ntm", "dam", "dnc"])
+def test_sequences_of_any_length_are_put_together(monkeypatch, name):
+    made = []
+
+    class Counted(EagerCapture):
+        def __init__(self, step, inputs, *rest):
+            made.append(inputs[0].shape[0])
+            super().__init__(step, inputs, *rest)
+
+    monkeypatch.setattr(graphs, "Capture", Counted)
+    torch.manual_seed(0)
+    sizes = dict(input_size=3, output_size=2, hidden_size=6, memory_size=9, word_size=4, num_heads=2)
+    model = sparsam.build(name, engine="reference", dtype=torch.float64, **sizes)
+    kind, interface = model.controller_kind, (model.interface.weight, model.interface.bias)
+    cell = Cell(kind.cell, 6, kind.weights(model.controller), interface)
+    names = ["hidden", "cell", *model.memory.shapes()]
+    parameters = list(model.parameters())
+    sequences = dense.sequences_of(model.memory, cell, names)
+    for steps in (13, 27, 11, 13):
+        x = torch.randn(steps, 3, 3, dtype=torch.float64)
+        for lengths in (None, torch.tensor([steps, 2, steps - 4])):
+            results = []
+            for captured in (True, False):
+                state = model.initial_state(3)
+                if captured:
+                    joint, *values = sequences(x, tuple(getattr(state, name) for name in names), lengths)
+                    y, after = model.answer(joint), dict(zip(names, values))
+                else:
+                    y, last = model(x, state, lengths=lengths)
+                    after = {name: getattr(last, name) for name in names}
+                if lengths is not None:
+                    y = y * (torch.arange(steps)[:, None] < lengths)[..., None]
+                loss = y.square().sum() + after["memory"].sum() + after["read_weights"].square().sum()
+                results.append([y, *after.values(), *torch.autograd.grad(loss, parameters)])
+            for ours, theirs in zip(*results):
+                torch.testing.assert_close(ours, theirs)
+    assert made == [13, 13, 16, 8, 3, 16, 8, 3]  # 13 came first, 11 needs nothing new; with and without lengths
+    with torch.no_grad():
+        sequences(x, tuple(getattr(model.initial_state(3), name) for name in names), None)
+    assert made[8:] == [13]
+
+
+def test_a_step_that_cannot_be_compiled_is_captured_as_it_is(monkeypatch):
+    monkeypatch.setattr(graphs, "Capture", EagerCapture)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+
+    def refuse(step, dynamic):
+        raise RuntimeError("no compiler here")
+
+    monkeypatch.setattr(torch, "compile", refuse)
+    weight = torch.ones(1, requires_grad=True)
+    sequences = graphs.Sequences(lambda x, h: (x * weight + h, h + x * weight), (weight,), compiled=True)
+    x, start = torch.randn(3, 2, 1), (torch.zeros(2, 1),)
+    with torch.no_grad():
+        sequences(x, start)  # without gradients nothing is compiled
+    with pytest.warns(UserWarning, match="without torch.compile .RuntimeError: no compiler here"):
+        y, _ = sequences(x, start)
+    torch.testing.assert_close(y.detach(), x.cumsum(0))
+    assert sequences.reason is None and len(sequences.captures) == 2
+
+
+def test_compile_step_reaches_what_is_captured():
+    for compile_step in (False, True):
+        model = sparsam.DAM(input_size=3, output_size=2, memory_size=9, compile_step=compile_step)
+        kind, interface = model.controller_kind, (model.interface.weight, model.interface.bias)
+        cell = Cell(kind.cell, 100, kind.weights(model.controller), interface)
+        sequences = dense.sequences_of(model.memory, cell, ["hidden", "cell", *model.memory.shapes()])
+        assert sequences.compiled is compile_step

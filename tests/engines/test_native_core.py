@@ -249,6 +249,40 @@ def gradients(case: Case, record: Any, d_joint: Any, **more: Any) -> Any:
     return native.backward64(record, case.x.detach().numpy(), **case.numpy(), **arguments, needs_x=True, threads=1)
 
 
+@pytest.mark.parametrize("outputs", [1, 3, 40])
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_an_output_layer_inside_the_call(cell, outputs):
+    """y = W [h, r] + b is what the layer gives outside, gradients included; steps past the lengths do not count."""
+    case = make_case("sam", cell)
+    plain_record = run_core(case, start(case), fresh_versions(case))
+    joint = torch.from_numpy(plain_record.joint).requires_grad_()
+    layer = torch.nn.Linear(joint.shape[-1], outputs, dtype=torch.float64)
+    past = torch.arange(len(joint))[:, None] >= torch.tensor(case.lengths)
+    y = layer(joint).masked_fill(past[..., None], 0.0)
+    d_y = torch.randn_like(y)
+    d_joint, d_weight, d_bias = torch.autograd.grad(y, [joint, layer.weight, layer.bias], d_y)
+    expected = gradients(case, plain_record, d_joint.numpy())
+    weights = {"w_output": layer.weight.detach().numpy(), "b_output": layer.bias.detach().numpy()}
+    given = d_y.masked_fill(past[..., None], float("nan")).numpy()
+    for threads in (1, 3):
+        record = run_core(case, start(case), fresh_versions(case), threads=threads, **weights)
+        close(record.joint, y)
+        assert not record.joint[past.numpy()].any()
+        g = gradients(case, record, given, **weights)
+        for ours, theirs in zip(g.outputs()[:-2], expected.outputs()[:-2]):
+            if theirs is None:
+                assert ours is None
+            else:
+                close(ours, theirs)
+        close(g.outputs()[-2], d_weight)
+        close(g.outputs()[-1], d_bias)
+    silent = gradients(case, run_core(case, start(case), fresh_versions(case), **weights), None, **weights)
+    assert not np.asarray(silent.outputs()[-2]).any() and not np.asarray(silent.outputs()[-1]).any()
+    for wrong in ({"w_output": weights["w_output"]}, {"b_output": weights["b_output"]}):
+        with pytest.raises((TypeError, ValueError), match="b_output"):
+            run_core(case, start(case), fresh_versions(case), **wrong)
+
+
 @pytest.mark.parametrize("name", ["sam", "sdnc", "free"])
 @pytest.mark.parametrize("cell", list(BLOCKS))
 def test_a_sequence_in_two_calls(name, cell):

@@ -19,7 +19,7 @@ MEMORIES = {
     "links": SparseSizes(**SIZES, k_links=3, link_gradients=True),
     "free": SparseSizes(**SIZES, k_links=3, allocation="free"),
 }
-HIDDEN, INPUTS, BATCH, STEPS = 5, 3, 2, 4
+HIDDEN, INPUTS, OUTPUTS, BATCH, STEPS = 5, 3, 2, 2, 4
 BLOCKS = {"lstm": 4, "gru": 3}
 
 
@@ -35,8 +35,8 @@ def fresh(sizes):
     return torch.ops.sparsam.blank(BATCH, kind(sizes), torch.zeros(1))
 
 
-def arguments(cell, sizes, memory=None, record=True, steps=STEPS):
-    """Of `sparsam::sequence`."""
+def arguments(cell, sizes, memory=None, record=True, steps=STEPS, output=False):
+    """Of `sparsam::sequence`; with an output layer on demand."""
     blocks, read = BLOCKS.get(cell, 0) * HIDDEN, sizes.heads * sizes.width
     floats = [tensor(steps, BATCH, INPUTS if blocks else sizes.interface.size)]
     if blocks:
@@ -46,6 +46,7 @@ def arguments(cell, sizes, memory=None, record=True, steps=STEPS):
     else:
         floats += [None] * 8
     floats += [tensor(BATCH, sizes.heads, sizes.width), torch.zeros(BATCH, sizes.heads, sizes.k, dtype=torch.float64)]
+    floats += [tensor(OUTPUTS, HIDDEN + read), tensor(OUTPUTS)] if output else [None, None]
     rows = torch.full((BATCH, sizes.heads, sizes.k), -1)
     name = fresh(sizes) if memory is None else memory
     width = HIDDEN if blocks else 0
@@ -59,23 +60,25 @@ def test_opcheck_of_sequences(cell, memory):
     given = arguments(cell, sizes)
     torch.library.opcheck(torch.ops.sparsam.sequence, given)
     middle = torch.ops.sparsam.sequence(*given)[5]
-    torch.library.opcheck(torch.ops.sparsam.sequence, arguments(cell, sizes, middle, record=False))
+    layer = {"output": cell != "none"}
+    torch.library.opcheck(torch.ops.sparsam.sequence, arguments(cell, sizes, middle, record=False, **layer))
 
 
 @pytest.mark.parametrize("cell", ["lstm", "none"])
 def test_opcheck_of_one_step(cell):
     """A single step is the operator of a sequence with T = 1; its gradients are those of one step."""
-    given = arguments(cell, MEMORIES["sam"], steps=1)
+    given = arguments(cell, MEMORIES["sam"], steps=1, output=cell == "lstm")
     torch.library.opcheck(torch.ops.sparsam.sequence, given)
     middle = torch.ops.sparsam.sequence(*given)[5]
     torch.library.opcheck(torch.ops.sparsam.sequence, arguments(cell, MEMORIES["sam"], middle, steps=1))
 
 
+@pytest.mark.parametrize("output", [False, True])
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_opcheck_of_backward(memory):
+def test_opcheck_of_backward(memory, output):
     """It has no derivatives of its own, so it is checked as a function of constants."""
     sizes = MEMORIES[memory]
-    given = [a.detach() if isinstance(a, torch.Tensor) else a for a in arguments("lstm", sizes)]
+    given = [a.detach() if isinstance(a, torch.Tensor) else a for a in arguments("lstm", sizes, output=output)]
     joint, hidden, cell, read, weights, _, _, tape = torch.ops.sparsam.sequence(*given)
     gradient = names.gradient_name(None, None, BATCH)
     back = (*given[:-1], tape, joint, hidden, cell, read, weights, gradient, True, True)
@@ -98,13 +101,15 @@ def test_opcheck_of_the_rest():
 
 def test_gradients_by_differences():
     sizes = MEMORIES["links"]
-    words, other, given = tensor(12, 4), tensor(12, 4), arguments("lstm", sizes)
+    words, other, given = tensor(12, 4), tensor(12, 4), arguments("lstm", sizes, output=True)
 
     def run(words, other, *floats):
         begun, else_ = (torch.ops.sparsam.begin(w, BATCH, kind(sizes)) for w in (words, other))
-        out = torch.ops.sparsam.sequence(*floats, *given[10:11], begun, *given[12:])
+        out = torch.ops.sparsam.sequence(*floats, *given[10:13], begun, *given[14:])
         kept = torch.ops.sparsam.choose(torch.tensor([True, False]), out[5], else_)
-        more = torch.ops.sparsam.sequence(floats[0].flip(0), *floats[1:], out[4], kept, out[6], *given[13:])
+        more = torch.ops.sparsam.sequence(
+            floats[0].flip(0), *floats[1:], out[4], *given[11:13], kept, out[6], *given[15:]
+        )
         return out[0], more[0]
 
     assert torch.autograd.gradcheck(lambda a, b, x: run(a, b, x, *given[1:10]), (words, other, given[0]), atol=1e-6)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-
 import torch
 from torch.func import functional_call
 
-from sparsam.memories import ntm as ntm_module
 from sparsam.memories.ntm import Heads, address
 
 
@@ -99,17 +96,3 @@ def test_written_words_are_read_in_the_same_step(make):
     rows, words = state.memory_rows(0)
     assert rows.tolist() == [0]
     torch.testing.assert_close(words[0], tensor(0.25, -0.5))
-
-
-def test_the_compiled_step_is_the_same_step(make, monkeypatch):
-    """Traced as `torch.compile` does, without the minute that generating code takes."""
-    compiled = torch.compile(ntm_module.NTMMemory.plain_step, backend="aot_eager")
-    monkeypatch.setattr(ntm_module, "compiled_step", lambda: compiled)
-    x = torch.randn(3, 2, 3, dtype=torch.float64)
-    plain, fast = make("ntm"), make("ntm", compile_step=True)
-    results = []
-    for model in (plain, copy.deepcopy(fast)):
-        y, _ = model(x)
-        results.append([y, *torch.autograd.grad(y.square().sum(), list(model.parameters()))])
-    for ours, theirs in zip(*results):
-        torch.testing.assert_close(ours, theirs)

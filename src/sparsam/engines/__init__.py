@@ -20,7 +20,7 @@ from sparsam.engines.reference import engine as reference
 from sparsam.state import State
 
 __all__ = ["ENGINES", "Cell", "Engine", "Plan", "Ran", "convert", "cuda", "names", "native", "ops", "plan", "reference"]
-__all__ += ["register", "run", "run_memory", "why_not", "why_touched"]
+__all__ += ["Went", "register", "run", "run_memory", "why_not", "why_touched"]
 
 MANY_WORDS = 16_384  # with more words than this, "auto" warns when it has to take the dense reference
 
@@ -56,13 +56,23 @@ def plan(model: WithMemory) -> Plan:
 
     Raises RuntimeError with the reason when the named engine cannot run; nothing falls back in silence.
     """
+    return _planned(model, *_known_choice(model))
+
+
+def engine_of(model: WithMemory) -> Engine:
+    """The engine of `plan`, without the question how it runs the controller."""
+    return ENGINES[_known_choice(model)[0]]
+
+
+def _known_choice(model: WithMemory) -> tuple[str, str]:
+    """`_choice`, kept for each memory."""
     if model.memory is None or torch.compiler.is_compiling():
-        return _planned(model, *_choice(model))
+        return _choice(model)
     like = model.like  # a changed setting is another memory, so these are all that the choice depends on
     key, known = (model.engine, like.dtype, like.device), CHOSEN.setdefault(model.memory, {})
     if key not in known:
         known[key] = _choice(model)
-    return _planned(model, *known[key])
+    return known[key]
 
 
 def _choice(model: WithMemory) -> tuple[str, str]:
@@ -110,17 +120,28 @@ def convert(state: State, engine: str) -> State:
     return ENGINES[checks.one_of("engine", engine, ENGINES)].convert(state)
 
 
-def run(model: WithController, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> tuple[Tensor, State, Any]:
-    """Controller and memory through x (T, B, I): [h_t, r_t] of all steps, the final state, what was accessed."""
+class Went(NamedTuple):
+    """What a model's run over T steps gives."""
+
+    joint: Tensor  # (T, B, H + R·W): [h_t, r_t], or y (T, B, O) where `answered`
+    answered: bool  # the engine has run the output layer as well
+    state: State
+    accesses: Any
+
+
+def run(model: WithController, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Went:
+    """Controller and memory through x (T, B, I), and the output layer too where the engine has a place for it."""
     chosen, memory = plan(model), memory_of(model)
     warn_of_dense(model, chosen)
     chosen.engine.check(memory, state)
     if not chosen.fused:
-        return stepwise.run(model, chosen.engine, x, state, ends, record)
+        joint, after, accesses = stepwise.run(model, chosen.engine, x, state, ends, record)
+        return Went(joint, False, after, accesses)
     kind, interface = model.controller_kind, linear_parameters(model.interface)
-    cell = Cell(str(kind.cell), model.hidden_size, kind.weights(model.controller), interface)
+    output = model.linear_output(x) if chosen.engine.answers else None
+    cell = Cell(str(kind.cell), model.hidden_size, kind.weights(model.controller), interface, output)
     ran = chosen.engine.sequence(memory, cell, x, state, ends, record)
-    return ran.joint, state.with_fields(**ran.fields), ran.accesses
+    return Went(ran.joint, output is not None, state.with_fields(**ran.fields), ran.accesses)
 
 
 def run_memory(model: WithMemory, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:

@@ -34,6 +34,8 @@ class Inputs(NamedTuple):
     cell: Tensor | None  # c (B, H)
     read: Tensor  # r (B, R, W)
     read_weights: Tensor  # w^R (B, R, K)
+    w_output: Tensor | None  # of an output layer that runs with the rest
+    b_output: Tensor | None
     memory: Tensor | None  # what stands for the memory in the graph
     links: Tensor | None  # likewise for the links
 
@@ -41,7 +43,7 @@ class Inputs(NamedTuple):
 class Outputs(NamedTuple):
     """What a run gives; likewise the gradients that come back."""
 
-    joint: Tensor  # (T, B, H + R·W)
+    joint: Tensor  # (T, B, H + R·W), or y (T, B, O) where the output layer runs with the rest
     hidden: Tensor | None
     cell: Tensor | None
     read: Tensor | None

@@ -22,7 +22,7 @@ from sparsam.trace import Access
 class Ran(NamedTuple):
     """What a run over T steps gives."""
 
-    joint: Tensor  # (T, B, H + R·W): [h_t, r_t]; r_t alone where there is no cell
+    joint: Tensor  # (T, B, H + R·W): [h_t, r_t]; r_t alone without a cell, y (T, B, O) with a cell's output layer
     fields: dict[str, Any]  # of the state that changed
     accesses: Sequence[Access]  # where they were asked for
 
@@ -34,6 +34,7 @@ class Cell(NamedTuple):
     hidden: int  # H
     weights: tuple[Tensor, Tensor, Tensor, Tensor]  # W_ih, W_hh, b_ih, b_hh
     interface: tuple[Tensor, Tensor]  # weight and bias of the linear map from h to the interface vector
+    output: tuple[Tensor, Tensor] | None = None  # likewise from [h, r] to y, for an engine that `answers`
 
 
 class Engine(ABC):
@@ -44,6 +45,7 @@ class Engine(ABC):
     rank: ClassVar[int] = 0  # "auto" asks the engine of the highest rank first
     compiles: ClassVar[bool] = False  # whether torch.compile and torch.export can trace it
     fuses: ClassVar[tuple[str, ...]] = ()  # the cells that it runs inside its own loop
+    answers: ClassVar[bool] = False  # whether it runs a linear output layer there too
 
     @abstractmethod
     def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
@@ -56,6 +58,10 @@ class Engine(ABC):
     @abstractmethod
     def fresh(self, memory: Memory, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:
         """The memory's fields of a state that nothing has touched."""
+
+    def start(self, memory: Memory, batch: int, like: Tensor) -> dict[str, Any]:
+        """`fresh` of a blank memory for a call that was given no state; nobody else gets to write to its tensors."""
+        return self.fresh(memory, batch, None, like)
 
     @abstractmethod
     def steps(self, memory: Memory, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:

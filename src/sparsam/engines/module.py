@@ -44,6 +44,9 @@ class WithController(WithMemory, Protocol):
     def interface(self) -> nn.Module: ...
     @property
     def hidden_size(self) -> int: ...
+    def linear_output(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Weight and bias of the output layer where an engine may use them; None where it has to be called."""
+
     def control(self, x: Tensor, state: Any) -> tuple[Tensor, dict[str, Any]]:
         """h_t (B, H) for an input (B, I), and the fields of the state that the controller changes."""
 

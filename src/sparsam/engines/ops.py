@@ -28,9 +28,10 @@ from sparsam.engines.native.memory import Kind, NativeMemory, fresh_memory
 from sparsam.memories.description import SparseSizes, from_text
 
 PARAMETERS = "Tensor? w_ih, Tensor? w_hh, Tensor? b_ih, Tensor? b_hh, Tensor? w_interface, Tensor? b_interface"
-CARRIED = "Tensor? hidden, Tensor? cell, Tensor read, Tensor read_weights, Tensor memory, Tensor read_rows"
-INPUTS = f"Tensor x, {PARAMETERS}, {CARRIED}, Tensor? ends, str sizes, str controller, int hidden_size"
-FLOATS = 11  # x, six parameters, hidden, cell, read and read_weights
+CARRIED = "Tensor? hidden, Tensor? cell, Tensor read, Tensor read_weights"
+MEMORY = "Tensor? w_output, Tensor? b_output, Tensor memory, Tensor read_rows, Tensor? ends"
+INPUTS = f"Tensor x, {PARAMETERS}, {CARRIED}, {MEMORY}, str sizes, str controller, int hidden_size"
+FLOATS = 13  # x, six parameters, hidden, cell, read, read_weights and two parameters of an output layer
 STEPS = ("joint", "hidden", "cell", "read", "read_weights", "memory")  # what is differentiated of the outputs
 
 
@@ -84,7 +85,10 @@ def inputs_of(floats: tuple[Any, ...]) -> Inputs:
     "Tensor memory, Tensor rows, Tensor tape)",
 )
 def sequence(*arguments: Any) -> tuple[Tensor, ...]:
-    """x (T, B, I) through controller and memory; `record` leaves a tape, without which backward runs it again."""
+    """x (T, B, I) through controller, memory and, where its weights are given, the output layer: joint is y then.
+
+    `record` leaves a tape, without which backward runs the sequence again.
+    """
     *floats, memory, read_rows, ends, sizes, controller, hidden_size, record = arguments
     x = floats[0]
     call = call_of(memory, read_rows, ends, sizes, controller, hidden_size, x.dtype)
@@ -98,13 +102,14 @@ def sequence(*arguments: Any) -> tuple[Tensor, ...]:
 @sequence.register_fake
 def _(*arguments: Any) -> tuple[Tensor, ...]:
     x, hidden, cell = arguments[0], arguments[7], arguments[8]
-    *_, memory, _, _, sizes, controller, hidden_size, _ = arguments
+    *_, w_output, _, memory, _, _, sizes, controller, hidden_size, _ = arguments
     names.TABLE.in_use = True
     found = sizes_of(sizes)
     steps, batch = x.shape[:2]
     reads = (batch, found.heads, found.k)
+    joint = (0 if controller == "none" else hidden_size) + found.read_size
     return (
-        x.new_empty(steps, batch, (0 if controller == "none" else hidden_size) + found.read_size),
+        x.new_empty(steps, batch, joint if w_output is None else w_output.shape[0]),
         x.new_empty(0) if hidden is None else x.new_empty(hidden.shape),
         x.new_empty(0) if cell is None else x.new_empty(cell.shape),
         x.new_empty(batch, found.heads, found.width),
@@ -132,7 +137,7 @@ def sequence_backward(*arguments: Any) -> list[Tensor]:
     if call.tape is None:
         call.forward(inputs, True)
     after = names.named_gradients(d_memory)
-    nothing: Any = (None,) * 10
+    nothing: Any = (None,) * (FLOATS - 1)
     links = needs_memory and call.sizes.link_gradients
     needed: Any = Inputs._make((needs_x, *nothing, needs_memory, links))
     found = call.backward(inputs, Outputs._make((*given, after.memory, after.links)), needed)
@@ -303,7 +308,8 @@ def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tens
     name = traced_name(state.memory, x)
     parameters = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)
     carried = (None, None) if cell is None else (state.hidden, state.cell)
-    floats = (x, *parameters, *carried, state.read, state.read_weights)
+    output = (None, None) if cell is None or cell.output is None else cell.output
+    floats = (x, *parameters, *carried, state.read, state.read_weights, *output)
     differentiable = any(value is not None and value.requires_grad for value in (*floats, name))
     recorded = torch.is_grad_enabled() and differentiable and not torch.compiler.is_exporting()
     controller, hidden_size = ("none", 0) if cell is None else (cell.name, cell.hidden)

@@ -7,7 +7,7 @@ A memory with a row for every token answers by search alone, and what it costs g
 `selective` in their name begin with a nearly closed write gate (0.12 instead of 0.88) and learn to open it for what
 matters. They are tested with 1,024 rows, however long the sequence, where a row counts as accessed from a weight of 0.5
 on: a word that was written through a closed gate leaves its row the first to be written again. A price of writing
-(`model.write_cost`, see `sparsam.experiments.baselines.write_cost`) makes a trained model close the gate:
+(`model.write_cost`, see `sparsam.experiments.baselines.prices`) makes a trained model close the gate:
 
     sparsam reproduce induction --model memory-selective --seeds 1 --out runs/induction
     sparsam reproduce induction --model memory-selective --seeds 1 --out runs/priced --set model.write_cost=0.1
@@ -48,6 +48,7 @@ MODELS: dict[str, dict[str, ModelConfig]] = {
     },
     "selective-copy": {
         "hold-memory-selective": blocks("hold", "memory", heads=1, words=32, start=CLOSED),
+        "count-memory-selective": blocks("count", "memory", heads=1, words=32, start=CLOSED),
         "lstm-memory-selective": blocks("lstm", "memory", heads=1, words=32, start=CLOSED),
         "sam-selective": blocks(
             "sam", heads=1, words=32, sam_start={**SAM_START, "write": -2.0, "forget": 0.0}, sam=_SAM

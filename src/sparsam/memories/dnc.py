@@ -46,9 +46,15 @@ class DNCMemory(DenseMemoryModel):
     state_class = DNCState
 
     def __init__(
-        self, rows: int, width: int, heads: int, addressing: Addressing | None = None, freeing: Freeing | None = None
+        self,
+        rows: int,
+        width: int,
+        heads: int,
+        addressing: Addressing | None = None,
+        freeing: Freeing | None = None,
+        compile_step: bool = False,
     ) -> None:
-        super().__init__(rows, width, heads)
+        super().__init__(rows, width, heads, compile_step)
         self.addressing = Addressing() if addressing is None else addressing
         self.freeing = Freeing() if freeing is None else freeing
 
@@ -91,7 +97,7 @@ class DNCMemory(DenseMemoryModel):
             "memory": self.starting_words(batch, initial, like),
         }
 
-    def step(self, vector: Tensor, state: Any) -> Step:
+    def plain_step(self, vector: Tensor, state: Any) -> Step:
         """Usage and allocation, the write, the links, then the reads (Graves 2016, Methods)."""
         request = self.interface.split(vector)
         content_weights, readers, writer = self.addressing.dense_weights, slice(self.heads), slice(self.heads, None)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
-from sparsam import checks
 from sparsam.engines.reference.dense import dense_read, erase_and_add
 from sparsam.engines.reference.location import TAPS, interpolate, sharpen, shift
 from sparsam.memories.dense import DenseMemoryModel
@@ -54,10 +50,6 @@ class NTMMemory(DenseMemoryModel):
     name = "ntm"
     state_class = NTMState
 
-    def __init__(self, rows: int, width: int, heads: int, compile_step: bool = False) -> None:
-        super().__init__(rows, width, heads)
-        self.compile_step = checks.boolean("compile_step", compile_step)
-
     @property
     def interface(self) -> Interface:
         """Everywhere the read heads first and then the write heads; erase and add of the write heads alone."""
@@ -99,12 +91,7 @@ class NTMMemory(DenseMemoryModel):
         readers, writers = zip(*(part.split(self.heads, dim=1) for part in both))
         return Heads(*readers), Heads(*writers), fields["erase"], fields["add"]
 
-    def step(self, vector: Tensor, state: Any) -> Step:
-        """Write first, then read."""
-        return compiled_step()(self, vector, state) if self.compile_step else self.plain_step(vector, state)
-
     def plain_step(self, vector: Tensor, state: Any) -> Step:
-        """One step, not compiled."""
         readers, writers, erase, add = self.heads_of(vector)
         w_write = address(writers, state.memory, state.write_weights)
         words = erase_and_add(state.memory, w_write, erase, add)
@@ -112,12 +99,6 @@ class NTMMemory(DenseMemoryModel):
         read = dense_read(w_read, words)
         fields = {"read": read, "read_weights": w_read, "write_weights": w_write, "memory": words}
         return read, fields, [DenseAccess(WRITE, w_write), DenseAccess(READ, w_read)]
-
-
-@functools.cache
-def compiled_step() -> Callable[[NTMMemory, Tensor, Any], Step]:
-    """`NTMMemory.plain_step` compiled, for all models: kept here, so that a model can still be copied and pickled."""
-    return torch.compile(NTMMemory.plain_step)
 
 
 def address(heads: Heads, words: Tensor, previous: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from torch import nn
 
 from sparsam.experiments.baselines.attention import Attention
 from sparsam.experiments.baselines.convolution import ShortConvolution
+from sparsam.experiments.baselines.count import Count
 from sparsam.experiments.baselines.delta import DeltaRule, delta_chunks, delta_steps
 from sparsam.experiments.baselines.hold import Hold, HoldState, or_nothing, recurrence
 from sparsam.experiments.baselines.model import MIXERS
@@ -21,6 +22,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "delta": {"num_heads": 2},
     "lstm": {},
     "hold": {},
+    "count": {},
 }
 
 
@@ -112,6 +114,19 @@ def test_a_gate_that_is_fully_open_holds_every_bit_for_any_number_of_steps() -> 
         layer.project.bias[4:8] = 3.0  # take everything: now it counts
     _, state = layer(torch.randn(100, 1, 4))
     assert state.held.equal(torch.full((1, 4), 100.0))
+
+
+def test_counters_count_their_tokens_whatever_comes_between() -> None:
+    layer = Count(4, conv=1)
+    with torch.no_grad():
+        layer.gate.weight.copy_(100 * torch.eye(4))
+        layer.gate.bias.zero_()
+        layer.conv.weight.fill_(1.0)
+    x = torch.where(torch.rand(5_000, 2, 4) < 0.01, 1.0, -1.0)
+    _, state = layer(x)
+    assert state.counted.equal((x > 0).sum(0).float())
+    x[:] = -1.0
+    assert layer(x, state)[1].counted.equal(state.counted)
 
 
 def test_what_is_less_than_the_gap_is_nothing_but_has_a_gradient() -> None:

@@ -1,11 +1,15 @@
 """Sequences of the dense models as CUDA graphs: captured once for a shape, replayed forward and backward.
 
 A step of NTM, DAM or DNC in plain PyTorch is a hundred small kernels, and the host launches each for longer than it
-runs. A graph keeps the launches of a whole sequence. With `compiled`, `torch.compile` makes the kernels fewer; their
-rounding is then not the reference's.
+runs. A graph keeps the launches of many steps. With `compiled`, `torch.compile` makes the kernels fewer where gradients
+are taken; their rounding is then not the reference's.
 
-A captured sequence owns the buffers it computes in, so one of them serves one forward pass at a time until its backward
-pass is done; calls that overlap get captures of their own, up to `MOST_CAPTURES`, and then run without a graph.
+The first length that comes is captured whole, so that training at one length is one graph. Sequences of all other
+lengths are put together from captures of 1 to 7 steps and of 8, 16, 32 and so on: each of them serves once in a
+sequence, so a dozen captures, twice as long together as the longest sequence, run them all without any padding.
+
+A capture owns the buffers it computes in, so it serves one forward pass at a time until its backward pass is done;
+calls that overlap get captures of their own, up to `MOST_CAPTURES`, and then run without a graph.
 """
 
 from __future__ import annotations
@@ -19,10 +23,12 @@ import torch
 from torch import Tensor
 
 from sparsam.engines import boundary
+from sparsam.engines.cuda.capturable import Capturable
 
-MOST_CAPTURES = 3  # of one sequence, for calls that overlap
-MOST_SHAPES = 24  # of one model, the least recently used is given up
-WARMUP = 2
+MOST_CAPTURES = 3  # of one shape, for calls that overlap
+MOST_SHAPES = 48  # of one model, the least recently used is given up
+SHORT = 8  # steps; fewer are one capture
+WARMUP = 2  # steps before a capture, for whatever is set up at its first use
 _MODE = "thread_local"  # another thread may be drawing the next minibatch on the device meanwhile
 
 Step = Callable[..., tuple[Tensor, ...]]  # (x_t, *state) -> (y_t, *state)
@@ -43,6 +49,13 @@ def plain_sequence(step: Step, x: Tensor, state: tuple[Tensor, ...], ends: Tenso
         outputs.append(y)
         state = tuple(after)
     return torch.stack(outputs), *state
+
+
+def pieces(steps: int) -> list[int]:
+    """The lengths of the captures that make up a sequence: powers of two, the longest first, and a short rest."""
+    powers = [1 << bit for bit in reversed(range(steps.bit_length())) if steps >> bit & 1]
+    rest = steps % SHORT
+    return [power for power in powers if power >= SHORT] + [rest] * (rest > 0)
 
 
 def generator_as_it_is() -> torch.Generator | None:
@@ -67,24 +80,68 @@ class Sequences:
         self.inner, self.leaves = (step, parameters) if captured is None else captured
         self.step: Step | None = None
         self.captures: dict[Hashable, list[Capture]] = {}
+        self.whole: dict[Hashable, int] = {}  # the length that came first
+        self.moves: list[bool] | None = None  # the fields of the state that the parameters have a gradient from
         self.reason: str | None = None  # why nothing is captured any more
 
     def __call__(self, x: Tensor, state: tuple[Tensor, ...], ends: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Replay the sequence, capturing it when it is new."""
+        """Replay the sequence, capturing what is new of it."""
         if self.reason is not None:
             return plain_sequence(self.plain, x, state, ends)
         differentiated = torch.is_grad_enabled() and (
             any(value.requires_grad for value in (x, *state)) or any(p.requires_grad for p in self.parameters)
         )
+        steps = x.shape[0]
+        wanted = (differentiated and x.requires_grad, *self._wanted(x, state, differentiated))
+        key = (differentiated, ends is None, wanted, *((value.shape, value.dtype) for value in (x[0], *state)))
+        if self.whole.setdefault(key, steps) == steps:
+            return self._piece(key, x, state, ends, differentiated, wanted)
+        outputs, begin = [], 0
+        for count in pieces(steps):
+            left = None if ends is None else ends - begin
+            y, *after = self._piece(key, x[begin : begin + count], state, left, differentiated, wanted)
+            outputs.append(y)
+            state, begin = tuple(after), begin + count
+        return torch.cat(outputs), *state
+
+    def _wanted(self, x: Tensor, state: tuple[Tensor, ...], differentiated: bool) -> list[bool]:
+        """Of which fields of the state gradients are taken.
+
+        Those that the parameters move have one in every capture, wherever in a sequence it stands: so it serves at
+        all places, and all steps are alike for the compiler.
+        """
+        if not differentiated:
+            return [False for _ in state]
+        if self.moves is None:
+            self.moves = moving_fields(self.inner, x[0].detach(), [value.detach() for value in state])
+        return [moves or value.requires_grad for moves, value in zip(self.moves, state)]
+
+    def _piece(
+        self,
+        key: Hashable,
+        x: Tensor,
+        state: tuple[Tensor, ...],
+        ends: Tensor | None,
+        differentiated: bool,
+        wanted: tuple[bool, ...],
+    ) -> tuple[Tensor, ...]:
         inputs = (x, *state) if ends is None else (x, *state, ends)
-        key = (differentiated, ends is None, *((v.shape, v.dtype, v.requires_grad and differentiated) for v in inputs))
-        capture = self._free(key, inputs, ends is not None, differentiated)
+        capture = None
+        if self.reason is None:
+            capture = self._free((x.shape[0], key), inputs, wanted, ends is not None, differentiated)
         if capture is None:
             return plain_sequence(self.plain, x, state, ends)
         outputs: tuple[Tensor, ...] = boundary.run(Replay(capture), Tensors((*inputs, *self.parameters)))
         return outputs
 
-    def _free(self, key: Hashable, inputs: tuple[Tensor, ...], padded: bool, differentiated: bool) -> Capture | None:
+    def _free(
+        self,
+        key: Hashable,
+        inputs: tuple[Tensor, ...],
+        wanted: tuple[bool, ...],
+        padded: bool,
+        differentiated: bool,
+    ) -> Capture | None:
         """A capture that no pass is using, made when there is none; None when there are too many or it fails."""
         found = self.captures.pop(key, [])
         self.captures[key] = found  # the newest comes last
@@ -95,19 +152,21 @@ class Sequences:
             return None
         while len(self.captures) > MOST_SHAPES:
             del self.captures[next(iter(self.captures))]
-        for compiled in (True, False) if self.compiled else (False,):
+        for compiled in (True, False) if self.compiled and differentiated else (False,):
             generator = generator_as_it_is()
             try:
-                found.append(Capture(self._step(compiled), inputs, padded, self.leaves, differentiated))
+                found.append(Capture(self._step(compiled), inputs, wanted, padded, self.leaves, differentiated))
                 return found[-1]
             except Exception as error:  # whatever refuses to be compiled or captured: the plain sequence still runs
                 reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
-                self.compiled = False
                 torch.cuda.synchronize()
                 if generator is not None:
                     torch.cuda.default_generators[torch.cuda.current_device()].graphsafe_set_state(generator)
+            if compiled:
+                self.compiled = False
+                warnings.warn(f"the step of this model is captured without torch.compile ({reason})", stacklevel=6)
         self.reason = reason
-        warnings.warn(f"no CUDA graph for this model, its steps run one by one ({reason})", stacklevel=4)
+        warnings.warn(f"no CUDA graph for this model, its steps run one by one ({reason})", stacklevel=6)
         return None
 
     def _step(self, compiled: bool) -> Step:
@@ -118,47 +177,26 @@ class Sequences:
         return self.step
 
 
-class Cumprod(torch.autograd.Function):
-    """`torch.cumprod` over the last dimension. Torch's own gradient asks the device whether a factor is 0.
-
-    d x(i) = sum_{k >= i} g(k) prod_{j <= k, j != i} x(j), with all N^2 products of neighbours at once.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return torch.cumprod(x, -1)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors
-        size = x.shape[-1]
-        after = torch.ones(size, size, dtype=torch.bool, device=x.device).triu(1)  # k > i
-        products = torch.where(after, x[..., None, :], 1.0).cumprod(-1)  # prod of x(j) for i < j <= k
-        tail = (products * gradient[..., None, :]).masked_fill(after.mT, 0.0).sum(-1)
-        before = torch.cumprod(torch.cat([torch.ones_like(x[..., :1]), x[..., :-1]], dim=-1), -1)
-        return before * tail
-
-
-class Capturable(torch.overrides.TorchFunctionMode):
-    """Replaces what cannot be captured: the gradients of `cumprod` and `prod` over a dimension."""
-
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = [*args, *(kwargs or {}).values()]
-        if len(given) == 2 and function in (torch.cumprod, Tensor.cumprod):
-            return Cumprod.apply(given[0].movedim(given[1], -1)).movedim(-1, given[1])
-        if len(given) == 2 and function in (torch.prod, Tensor.prod):
-            return Cumprod.apply(given[0].movedim(given[1], -1))[..., -1]
-        return function(*args, **(kwargs or {}))
+def moving_fields(step: Step, x: Tensor, state: list[Tensor]) -> list[bool]:
+    """Which fields of the state have a gradient after some steps that begin without any."""
+    moves = [False for _ in state]
+    while True:
+        with torch.enable_grad():
+            _, *after = step(x, *(value.detach().requires_grad_(moved) for value, moved in zip(state, moves)))
+        found = [value.requires_grad for value in after]
+        if found == moves:
+            return moves
+        moves = found
 
 
 class Capture:
-    """One sequence of fixed shapes in buffers of its own."""
+    """A number of steps in buffers of its own."""
 
     def __init__(
         self,
         step: Step,
         inputs: tuple[Tensor, ...],
+        wanted: tuple[bool, ...],
         padded: bool,
         parameters: tuple[Tensor, ...],
         differentiated: bool,
@@ -166,18 +204,17 @@ class Capture:
         self.busy: weakref.ref[Lease] | bool = False
         self.passes = 0
         self.inputs = [
-            torch.empty_like(value, memory_format=torch.contiguous_format)
-            .copy_(value.detach())
-            .requires_grad_(value.requires_grad and differentiated)
-            for value in inputs
+            torch.empty_like(value, memory_format=torch.contiguous_format).copy_(value.detach()) for value in inputs
         ]
+        for value, want in zip(self.inputs, wanted):
+            value.requires_grad_(want)
         leaves = [value for value in (*self.inputs, *parameters) if value.requires_grad] if differentiated else []
 
-        def run() -> tuple[Tensor, ...]:
+        def run(steps: int | None = None) -> tuple[Tensor, ...]:
             x, *rest = self.inputs
             ends = rest.pop() if padded else None
             with Capturable():
-                return plain_sequence(step, x, tuple(rest), ends)
+                return plain_sequence(step, x[:steps], tuple(rest), ends)
 
         def gradients(outputs: tuple[Tensor, ...], given: list[Tensor]) -> tuple[Tensor | None, ...]:
             return torch.autograd.grad(
@@ -188,11 +225,9 @@ class Capture:
             side = torch.cuda.Stream()
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
-                for _ in range(WARMUP):
-                    outputs = run()
-                    if differentiated:
-                        given = [torch.zeros_like(value) for value in outputs if value.requires_grad]
-                        gradients(outputs, given)
+                outputs = run(WARMUP)
+                if differentiated:
+                    gradients(outputs, [torch.zeros_like(value) for value in outputs if value.requires_grad])
             torch.cuda.current_stream().wait_stream(side)
             del outputs
             self.forward_graph = torch.cuda.CUDAGraph()
@@ -207,8 +242,8 @@ class Capture:
                 self.backward_graph = torch.cuda.CUDAGraph()
                 with torch.cuda.graph(self.backward_graph, self.forward_graph.pool(), capture_error_mode=_MODE):
                     found = list(gradients(outputs, self.given))
-                wanted = [value.requires_grad for value in (*self.inputs, *parameters)]
-                self.found = [found.pop(0) if want else None for want in wanted]
+                leaf = [value.requires_grad for value in (*self.inputs, *parameters)]
+                self.found = [found.pop(0) if is_leaf else None for is_leaf in leaf]
 
     def lease(self) -> Lease:
         """To be held until the backward pass is done: nobody else may use the buffers meanwhile."""

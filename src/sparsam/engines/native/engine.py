@@ -57,6 +57,7 @@ class NativeEngine(Engine):
     name = "native"
     rank = 1
     compiles = True
+    answers = True
     fuses = () if _native is None else tuple(cell.name for cell in _native.Cell if cell.name != "none")
 
     def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
@@ -145,7 +146,8 @@ class NativeEngine(Engine):
         links = state.links.stand_in if sizes.k_links else None
         weights: tuple[Any, ...] = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)
         carried: tuple[Any, ...] = (None, None) if cell is None else (state.hidden, state.cell)
-        rest: tuple[Any, ...] = (state.read, state.read_weights, state.memory.stand_in, links)
+        output: tuple[Any, ...] = (None, None) if cell is None or cell.output is None else cell.output
+        rest: tuple[Any, ...] = (state.read, state.read_weights, *output, state.memory.stand_in, links)
         inputs = Inputs._make((x, *weights, *carried, *rest))
         out = boundary.run(call, inputs)
         fields: dict[str, Any] = {
@@ -233,6 +235,8 @@ class NativeCall(boundary.Call):
             differentiable,
             self.record,
             torch.get_num_threads(),
+            array(inputs.w_output),
+            array(inputs.b_output),
         )
         joint, hidden, inner, read, weights, rows = map(tensor, record.outputs())
         self.after, self.rows = record.versions_after, rows
@@ -267,6 +271,8 @@ class NativeCall(boundary.Call):
             self.pending,
             source,
             backward_pass,
+            array(inputs.w_output),
+            array(inputs.b_output),
         )
         memory = links = None
         batch, rows = inputs.x.shape[1], self.sizes.rows

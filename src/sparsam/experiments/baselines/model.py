@@ -15,11 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sparsam.experiments.baselines.attention import Attention
+from sparsam.experiments.baselines.count import Count
 from sparsam.experiments.baselines.delta import DeltaRule
 from sparsam.experiments.baselines.fla import delta_net, mamba2
 from sparsam.experiments.baselines.hold import Hold
+from sparsam.experiments.baselines.prices import Prices, charge
 from sparsam.experiments.baselines.recurrent import LSTM, SAM
-from sparsam.experiments.baselines.write_cost import charge_for_writing
 from sparsam.tasks.tokens import TokenInput, digits_of
 from sparsam.training.model_config import COMPARED
 from sparsam.training.start import StartConfig
@@ -39,6 +40,7 @@ MIXERS: dict[str, Callable[..., nn.Module]] = {
     "delta": DeltaRule,
     "lstm": LSTM,
     "hold": Hold,
+    "count": Count,
     "fla-delta": delta_net,
     "fla-mamba2": mamba2,
 }
@@ -84,7 +86,8 @@ class TokenModel(nn.Module):
         start: what the first weights of the mixers "memory" and "sam" are moved to: the arguments of `StartConfig` by
             name of the mixer. A memory without any begins as `SparseMemory` does.
         memory_size, word_size, num_heads, k, index, engine: of the mixers "memory" and "sam".
-        write_cost: price of the mean write gate of a mixer "memory" in training, see `write_cost`.
+        write_cost, write_decided, read_cost: what a mixer "memory" is charged for in training, see `prices`.
+        count_cost: what a mixer "count" is charged for.
     """
 
     answers_only = True  # can score just the steps that are asked, see `sparsam.training.evaluate.forward`
@@ -105,6 +108,9 @@ class TokenModel(nn.Module):
         index: Any = "linear",
         engine: str = "auto",
         write_cost: float = 0.0,
+        write_decided: float = 1.0,
+        read_cost: float = 0.0,
+        count_cost: float = 0.0,
     ) -> None:
         super().__init__()
         shared = dict(zip(_OF_THE_MEMORY, (memory_size, word_size, num_heads, k, index, engine), strict=True))
@@ -118,8 +124,8 @@ class TokenModel(nn.Module):
             mixer = MIXERS[name](hidden_size, **{**common, **(settings or {}).get(name, {})})
             if name in (start or {}):
                 _move_start(name, mixer, StartConfig(**(start or {})[name]))
-            if name == "memory" and write_cost:
-                charge_for_writing(mixer, write_cost)
+            if (name == "memory" and (write_cost or read_cost)) or (name == "count" and count_cost):
+                charge(mixer, Prices(write_cost, write_decided, read_cost, count_cost))
             made.append(mixer)
         if not made:
             raise ValueError("mixers: expected at least one, got none")
