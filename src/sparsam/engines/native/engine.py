@@ -208,7 +208,7 @@ class NativeCall(boundary.Call):
         self.sizes, self.cell, self.record = sizes, cell, record
         self.read_rows = state.read_rows
         self.ends = None if ends is None else ends.numpy()
-        self.versions = state.memory.materialised()
+        self.versions = state.memory.for_call()
         self.source = getattr(state.memory, "pending", None)  # where the gradient of the memory goes
         self.pending: Any = None  # where that of the memory left comes from
         self.after: Any = None
