@@ -166,3 +166,23 @@ def test_bad_settings_are_named():
         layer(link_gradients=True)
     with pytest.raises(ValueError, match="x: expected width I = 5"):
         layer()(torch.zeros(2, 3, 4, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(("heads", "links"), [(1, 0), (2, 0), (1, 2)])
+def test_queries_that_are_known_before_they_are_asked_find_the_same(heads: int, links: int) -> None:
+    """A long call searches for several steps at once when there are 1,024 words and more; single steps cannot."""
+    torch.manual_seed(0)
+    layer = sparsam.SparseMemory(6, memory_size=4096, word_size=8, num_heads=heads, k=2, links=links, engine="native")
+    x, lengths = torch.randn(1400, 2, 6), torch.tensor([1400, 1231])
+    with torch.no_grad():
+        whole, after = layer(x, lengths=lengths)
+        state, pieces = None, []
+        for piece in x.split(1):
+            y, state = layer(piece, state)
+            pieces.append(y)
+    steps = torch.cat(pieces)
+    torch.testing.assert_close(whole[:, 0], steps[:, 0])
+    torch.testing.assert_close(whole[:1231, 1], steps[:1231, 1])
+    rows, words = after.memory_rows(0)
+    assert len(rows) >= 1024 and rows.equal(state.memory_rows(0)[0])
+    torch.testing.assert_close(words, state.memory_rows(0)[1])

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "index/best.h"
+#include "index/look_ahead.h"
 #include "index/sketch_search.h"
 #include "memory/words.h"
 #include "support/parallel.h"
@@ -154,10 +155,26 @@ struct SearchScratch {
   int threads = 1;  // that may share one search
 };
 
+// Words never written are all zero and alike, so the first K of them by row number stand for all. A starting memory has
+// none. Scores that are not numbers are never taken: where too few are left, the lowest rows are.
+template <class T>
+void offer_blanks(const Memory<T>& memory, Similarity kind, const T* queries, const T* norms, int k,
+                  std::vector<Best<T>>& best) {
+  const int width = memory.stride(), heads = int(best.size());
+  if (!memory.has_initial()) {
+    int32_t row = memory.first_blank();
+    for (int found = 0; found < k && row < memory.rows(); ++row) {
+      if (memory.is_written(row)) continue;
+      ++found;
+      for (int h = 0; h < heads; ++h) best[h].offer(blank_score(kind, queries + h * width, width), row);
+    }
+  }
+  for (int h = 0; h < heads; ++h) fill_up(best[h], memory, kind, queries + h * width, norms[h]);
+}
+
 constexpr int64_t kRowsPerThread = 16384;  // fewer are searched before another thread has begun
 
-// Queries are (R, stride); rows and scores come out as (R, K). Words never written are all zero and alike, so the first
-// K of them by row number stand for all. The result does not depend on the number of threads.
+// Queries are (R, stride); rows and scores come out as (R, K). The result does not depend on the number of threads.
 template <class T>
 void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, const T* norms, int heads, int k,
                   int32_t* rows, T* scores, SearchScratch<T>& scratch) {
@@ -211,15 +228,20 @@ void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, co
     for (SearchPart<T>& part : scratch.parts)
       for (int h = 0; h < heads; ++h) best[h].offer_all(part.best[h]);
   }
-  if (!every) {
-    int32_t row = memory.first_blank();
-    for (int found = 0; found < k && row < memory.rows(); ++row) {
-      if (memory.is_written(row)) continue;
-      ++found;
-      for (int h = 0; h < heads; ++h) best[h].offer(blank_score(kind, queries + h * width, width), row);
-    }
-  }
-  for (int h = 0; h < heads; ++h) fill_up(best[h], memory, kind, queries + h * width, norms[h]);
+  offer_blanks(memory, kind, queries, norms, k, best);
+}
+
+// The same, where the following steps' queries are known as well and `LookAhead::serves`.
+template <class T>
+void exact_search_ahead(const Memory<T>& memory, Similarity kind, const Coming<T>& coming, const T* queries,
+                        const T* norms, int heads, int k, int32_t* rows, T* scores, LookAhead<T>& ahead,
+                        SearchScratch<T>& scratch) {
+  std::vector<Best<T>>& best = scratch.best;
+  best.clear();
+  for (int h = 0; h < heads; ++h) best.emplace_back(k, rows + h * k, scores + h * k);
+  const int64_t blank = int64_t(memory.rows()) - int64_t(memory.written().size());
+  ahead.search(memory, coming, queries, norms, heads, k, blank >= k ? T(0) : -std::numeric_limits<T>::infinity(), best);
+  offer_blanks(memory, kind, queries, norms, k, best);
 }
 
 }  // namespace sparsam::SPARSAM_ISA

@@ -20,53 +20,63 @@ T cosine_score(const Memory<T>& memory, const T* query, T query_norm, int32_t ro
 
 #if SPARSAM_VECTOR_BYTES == 64
 
-// Offers the blocks [begin, end) of written words, at most kSketchBlocks, to the bests of `heads` heads: first the words
-// with the largest bounds, then those whose bounds reach what the best have come to. That takes two looks at the bounds,
-// which are kept for it: scores cost a cache miss each, and going stretch by stretch scores four times as many. `floor`
-// is a score that K words are known to reach.
+// Offers the blocks [begin, end) of written words, at most kSketchBlocks, to the best of one query, whose bounds were
+// found as those of `head`: first the words with the largest bounds, then those whose bounds reach what the best has
+// come to. That takes two looks at the bounds, which are kept for it: scores cost a cache miss each, and going stretch
+// by stretch scores four times as many. `floor` is a score that K words are known to reach, `all` how many words there
+// are (the last block may be short); rows of which `skip` is true are left out.
+template <class T, class Skip>
+void consider_bounds(const Memory<T>& memory, const SketchQuery& codes, const T* query, T norm, T floor, int k,
+                     int64_t begin, int64_t end, int64_t all, const SketchBounds& found, int head, Best<T>& best,
+                     const Skip& skip) {
+  constexpr int kWords = WordSketch::kWords, kRoom = 256;
+  const int count = int(end - begin);
+  const int32_t* const written = memory.written().data() + begin * kWords;
+  const int64_t words = all - begin * kWords;
+  int32_t rows[kRoom + kSketchStretch * kWords];
+  int n = 0;
+  auto score_rows = [&] {
+    for (int i = 0; i < n; ++i) {
+      const T score = cosine_score(memory, query, norm, rows[i]);
+      if (score >= best.worst()) best.offer(score, rows[i]);
+    }
+    n = 0;
+  };
+  auto offer_between = [&](float low, float high) {
+    const __m512 from = _mm512_set1_ps(low), to = _mm512_set1_ps(high);
+    for (int first = 0, s = 0; first < count; first += kSketchStretch, ++s) {
+      if (_mm512_cmp_ps_mask(found.most_of(head, s), from, _CMP_GE_OQ) == 0) continue;
+      for (int i = first; i < std::min(count, first + kSketchStretch); ++i) {
+        const __m512 bounds = found.bounds(head, i);
+        uint32_t left = _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(bounds, from, _CMP_GE_OQ), bounds, to, _CMP_LT_OQ);
+        for (; left != 0; left &= left - 1) {
+          const int at = i * kWords + std::countr_zero(left);
+          if (at >= words) break;
+          if (skip(written[at])) continue;
+          rows[n] = written[at];
+          memory.prefetch(rows[n++]);
+        }
+      }
+      if (n >= kRoom) score_rows();
+    }
+    score_rows();
+  };
+  auto asked = [&] { return codes.bound(double(std::max(best.worst(), floor))); };
+  const float first = std::max(asked(), kth_largest_or_less(found.most(head), k));
+  offer_between(first, std::numeric_limits<float>::infinity());
+  const float second = asked();
+  if (second < first) offer_between(second, first);
+}
+
+// Finds the bounds of `heads` heads in these blocks and offers the words to their bests.
 template <class T>
 void consider_sketched(const Memory<T>& memory, const WordSketch& sketch, const SketchQuery* codes, const T* queries,
                        const T* norms, T floor, int k, int64_t begin, int64_t end, int heads, SketchBounds& found,
                        Best<T>* best) {
-  constexpr int kWords = WordSketch::kWords, kRoom = 256;
-  const int count = int(end - begin), stride = memory.stride();
-  const int32_t* const written = memory.written().data() + begin * kWords;
-  const int64_t words = int64_t(memory.written().size()) - begin * kWords;  // the last block may be short
-  find_bounds(heads, sketch, codes, memory.width(), begin, count, found);
-  int32_t rows[kRoom + kSketchStretch * kWords];
-  for (int h = 0; h < heads; ++h) {
-    int n = 0;
-    auto score_rows = [&] {
-      for (int i = 0; i < n; ++i) {
-        const T score = cosine_score(memory, queries + h * stride, norms[h], rows[i]);
-        if (score >= best[h].worst()) best[h].offer(score, rows[i]);
-      }
-      n = 0;
-    };
-    auto offer_between = [&](float low, float high) {
-      const __m512 from = _mm512_set1_ps(low), to = _mm512_set1_ps(high);
-      for (int first = 0, s = 0; first < count; first += kSketchStretch, ++s) {
-        if (_mm512_cmp_ps_mask(found.most_of(h, s), from, _CMP_GE_OQ) == 0) continue;
-        for (int i = first; i < std::min(count, first + kSketchStretch); ++i) {
-          const __m512 bounds = found.bounds(h, i);
-          uint32_t left = _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(bounds, from, _CMP_GE_OQ), bounds, to, _CMP_LT_OQ);
-          for (; left != 0; left &= left - 1) {
-            const int at = i * kWords + std::countr_zero(left);
-            if (at >= words) break;
-            rows[n] = written[at];
-            memory.prefetch(rows[n++]);
-          }
-        }
-        if (n >= kRoom) score_rows();
-      }
-      score_rows();
-    };
-    auto asked = [&] { return codes[h].bound(double(std::max(best[h].worst(), floor))); };
-    const float first = std::max(asked(), kth_largest_or_less(found.most(h), k));
-    offer_between(first, std::numeric_limits<float>::infinity());
-    const float second = asked();
-    if (second < first) offer_between(second, first);
-  }
+  find_bounds(heads, sketch, codes, memory.width(), begin, int(end - begin), found);
+  for (int h = 0; h < heads; ++h)
+    consider_bounds(memory, codes[h], queries + h * memory.stride(), norms[h], floor, k, begin, end,
+                    int64_t(memory.written().size()), found, h, best[h], [](int32_t) { return false; });
 }
 
 #endif

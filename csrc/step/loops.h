@@ -165,6 +165,8 @@ void forward_group(const SequenceForward<T>& f, const PackedWeights& packed, int
     if (n > 0) control<CellType>(f, packed, at, t, n, active);
     for (int i = 0; i < n; ++i) {
       const int b = active[i];
+      if constexpr (!CellType::kControls)
+        step.expect(b - first, {f.x + at.index(t, b) * s.interface, int64_t(s.batch) * s.interface, f.lengths[b] - t});
       step.forward(*f.timelines[b], f.journals[b], at.step(t, b), at.joint(t + 1, b) + s.hidden);
     }
     if (f.out) put_out<CellType>(f, packed, at, t, first, last, n, active);

@@ -76,6 +76,14 @@ class SamStep {
   // `threads` threads may share a search, since they have nothing else to do.
   void share_search(int threads) { search_.threads = threads; }
 
+  // The interface vectors of the element that is stepped next, from that step on, where they are known. `place` tells
+  // the elements of a call apart.
+  void expect(int place, const Coming<T>& coming) {
+    if (size_t(place) >= ahead_.size()) ahead_.resize(size_t(place) + 1);
+    place_ = place;
+    coming_ = coming;
+  }
+
   // Steps 2 to 6 of SAM. The interface comes in before its activation and leaves after it; `read` (R, W) comes out.
   void forward(Timeline<T>& timeline, Journal<T>* journal, const StepTape<T>& tape, T* read) {
     const InterfaceView<T> request(tape.interface, layout_);
@@ -122,10 +130,22 @@ class SamStep {
     MemoryIndex<T>* index = timeline.index.get();
     if (index) index->wrote(touched_.rows(), touched_.size());
     find_norms();
-    if (index == nullptr || index->is_exact())
-      exact_search(timeline.memory, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores, search_);
+    const Memory<T>& memory = timeline.memory;
+    const bool exact = index == nullptr || index->is_exact();
+    if (coming_.interface) {
+      LookAhead<T>& ahead = ahead_[size_t(place_)];
+      if (exact && search_.threads == 1 && LookAhead<T>::serves(memory, s_.similarity, s_.heads, coming_)) {
+        ahead.note(touched_.rows(), touched_.size());
+        exact_search_ahead(memory, s_.similarity, coming_, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores,
+                           ahead, search_);
+        return;
+      }
+      ahead.forget();
+    }
+    if (exact)
+      exact_search(memory, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores, search_);
     else
-      candidate_search(timeline.memory, *index, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows,
+      candidate_search(memory, *index, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows,
                        scores, search_.best, candidates_);
   }
 
@@ -364,6 +384,9 @@ class SamStep {
   std::vector<T> norms_, d_scores_, d_strength_;
   SearchScratch<T> search_;
   CandidateScratch candidates_;
+  std::vector<LookAhead<T>> ahead_;
+  int place_ = 0;
+  Coming<T> coming_;
 };
 
 }  // namespace sparsam::SPARSAM_ISA

@@ -60,6 +60,45 @@ struct Case {
       fill_up(best, memory, Similarity::kCosine, query, norms[h]);
     }
   }
+  // Steps whose queries are all known at the first of them; each writes some words before it asks.
+  void compare_ahead(int steps) {
+#if SPARSAM_VECTOR_BYTES == 64
+    const int64_t stride = heads * memory.width() + 3;
+    std::vector<T> interface(size_t(steps * stride));
+    for (T& x : interface) x = number();
+    LookAhead<T> ahead;
+    std::vector<int32_t> rows(heads * k), wanted(heads * k);
+    std::vector<T> queries(size_t(heads) * memory.stride() + 16, T(0)), norms(heads);
+    std::vector<T> scores(heads * k), wanted_scores(heads * k);
+    for (int t = 0; t < steps; ++t) {
+      const int32_t old = memory.written()[random() % memory.written().size()];
+      const int32_t some[] = {old, int32_t(random() % memory.rows()), old};  // one twice
+      for (const int32_t row : some) write(row, T(1));
+      const T* asked = interface.data() + t * stride;
+      for (int h = 0; h < heads; ++h) {
+        T* const query = queries.data() + h * memory.stride();
+        std::copy_n(asked + h * memory.width(), memory.width(), query);
+        norms[h] = std::sqrt(dot(query, query, memory.stride()));
+      }
+      if (t % 3 == 1) {  // what was just written is what is asked for
+        std::copy_n(queries.data(), memory.stride(), memory.word(some[1]));
+        memory.norm(some[1]) = norms[0];
+      }
+      if (t % 11 == 5) memory.word(old)[0] = memory.norm(old) = std::numeric_limits<T>::quiet_NaN();
+      const Coming<T> coming{asked, stride, steps - t};
+      if (!LookAhead<T>::serves(memory, Similarity::kCosine, heads, coming)) continue;
+      ahead.note(some, 3);
+      exact_search_ahead(memory, Similarity::kCosine, coming, queries.data(), norms.data(), heads, k, rows.data(),
+                         scores.data(), ahead, scratch);
+      expected(queries.data(), norms.data(), wanted.data(), wanted_scores.data());
+      CHECK(rows == wanted);
+      CHECK(std::memcmp(scores.data(), wanted_scores.data(), sizeof(T) * scores.size()) == 0);
+      ++asked_ahead;
+    }
+#else
+    (void)steps;
+#endif
+  }
   void compare(T query_scale) {
     std::vector<T> queries(size_t(heads) * memory.stride() + 16, T(0)), norms(heads);
     for (int h = 0; h < heads; ++h) {
@@ -81,7 +120,25 @@ struct Case {
   double coarse;  // numbers are multiples of this, for ties; 0 for any
   Memory<T> memory;
   SearchScratch<T> scratch;
+  int asked_ahead = 0;
 };
+
+template <class T>
+void queries_known_before() {
+  int seed = 100;
+  for (const int32_t width : {3, 32, 64})
+    for (const int heads : {1, 2, 4})
+      for (const int k : {1, 4}) {
+        Case<T> c(++seed, 9000, width, heads, k, seed % 2 ? 0.5 : 0);
+        const int words = seed % 3 ? 1100 : 8500;  // the second is more than one pass holds
+        for (int32_t i = 0; i < words; ++i) c.write((i * 37) % 9000, T(1));
+        c.compare_ahead(14);
+        c.compare(T(1));  // and the sketch is in step again
+#if SPARSAM_VECTOR_BYTES == 64
+        if (__builtin_cpu_supports("avx512vnni")) CHECK(c.asked_ahead == (heads > 2 ? 0 : 13));
+#endif
+      }
+}
 
 template <class T>
 void like_scoring_all() {
@@ -160,6 +217,8 @@ int main() {
         __builtin_cpu_supports("avx512bw")))
     return 0;
 #endif
+  queries_known_before<float>();
+  queries_known_before<double>();
   like_scoring_all<float>();
   like_scoring_all<double>();
   odd_numbers<float>();

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import sparsam
-from sparsam.engines.cuda import launch, steps
+from sparsam.engines.cuda import copies, launch, steps
 from sparsam.engines.cuda.kernels.ordering import LAST
 from sparsam.engines.cuda.launch import interpreted
 from sparsam.engines.cuda.layout import layout_of
@@ -127,3 +127,26 @@ def test_a_split_search_reads_what_one_program_reads(parts, monkeypatch):
     (y, rows), (split_y, split_rows) = results
     assert torch.equal(rows, split_rows)
     torch.testing.assert_close(y, split_y)
+
+
+@pytest.mark.parametrize("name,index", [("sam", "linear"), ("sdnc", sparsam.indexes.Scan(checks=8))])
+def test_large_memories_are_copied_and_blanked_as_small_ones(name, index, monkeypatch):
+    """Words that all elements share are spread by a kernel, and of their gradient only what is touched is blank."""
+    monkeypatch.setattr(steps, "LONG_SEARCH", 8)
+    monkeypatch.setattr(steps, "parts_of_search", lambda batch, rows: 2)
+    settings = dict(input_size=3, output_size=2, hidden_size=6, memory_size=48, word_size=5, num_heads=2, k=3)
+    torch.manual_seed(0)
+    model = sparsam.build(name, engine="cuda", index=index, **settings).to(DEVICE)
+    words, x = torch.randn(48, 5, device=DEVICE), torch.randn(3, 2, 3, device=DEVICE)
+    results = []
+    for large in (copies.LARGE, 1):
+        monkeypatch.setattr(copies, "LARGE", large)
+        torch.use_deterministic_algorithms(True)  # what nobody has written is not a number
+        try:
+            y, state = model(x, model.initial_state(2, initial_memory=words), lengths=torch.tensor([3, 1]))
+            loss = y.square().sum() + state.read.square().sum()
+            results.append([y, state.memory.words, *torch.autograd.grad(loss, list(model.parameters()))])
+        finally:
+            torch.use_deterministic_algorithms(False)
+    for small, large in zip(*results):
+        assert torch.equal(small, large)

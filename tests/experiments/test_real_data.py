@@ -55,7 +55,7 @@ def test_omniglot_table_has_a_row_per_size():
 
 
 def test_babi_report_takes_the_best_by_validation(tmp_path, monkeypatch):
-    errors = {"babi-sam-0": (0.2, 0.1), "babi-sam-1": (0.1, 0.3)}  # validation, test
+    errors = {"babi-sam-0": (0.2, 0.1), "babi-sam-1": (0.1, 0.3), "babi-paper-sam-0": (0.4, 0.4)}  # validation, test
     for name in errors:
         (tmp_path / name).mkdir()
         (tmp_path / name / "result.json").touch()
@@ -69,6 +69,8 @@ def test_babi_report_takes_the_best_by_validation(tmp_path, monkeypatch):
     assert text == (tmp_path / "results.md").read_text()
     assert "| mean error (%) | 30.0 | 28.0 | 5.2 |" in text
     assert "| sam | 2 | 20.0 ± 14.1 | 20.0 ± 0.0 |" in text
+    augmented, as_in_paper = text.split("# Babi, the paper's protocol: best runs")[:2]
+    assert "sam | 1 |" not in augmented and "| sam | 1 | 40.0 | 20.0 |" in as_in_paper
 
 
 def test_omniglot_report_writes_table_and_plot(tmp_path, monkeypatch):
@@ -85,3 +87,14 @@ def test_omniglot_report_writes_table_and_plot(tmp_path, monkeypatch):
     monkeypatch.setattr(omniglot, "evaluate_run", evaluated)
     assert "| 500 | 0.998 | 0.200 (0.200, 0.200) |" in omniglot.report(tmp_path)
     assert (tmp_path / "characters.png").stat().st_size > 1000
+
+
+def test_babi_has_one_optimiser_for_all_models_and_no_help_in_the_papers_protocol():
+    runs = babi.babi(seeds=1, tasks=("augmented", "paper"), steps=6_000).runs
+    assert len({str(config.optimizer) for config in runs.values()}) == 1
+    for name, config in runs.items():
+        helped = "paper" not in name
+        assert (config.curriculum is not None) == helped and bool(config.task.training) == helped
+        assert (config.start is not None) == (helped and config.model.name in ("sam", "sdnc", "dam"))
+    assert runs["babi-sdnc-0"].curriculum.over == 1_000
+    assert babi.babi(seeds=1).runs["babi-sdnc-0"].curriculum.over == 8_000

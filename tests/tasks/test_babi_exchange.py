@@ -102,3 +102,14 @@ def test_no_word_stays_no_word(exchange):
     tasks = np.array([1, 17])
     told = exchange.apply(words, tasks, exchange.permutations(tasks, torch.Generator().manual_seed(0)))
     assert (told[words < 0] == -1).all()
+
+
+def test_what_is_looked_up_is_what_is_applied():
+    """One table for inputs and targets, as training makes it, against both exchanged apart."""
+    exchange = Exchange(VOCABULARY)
+    tasks = np.arange(1, 21)
+    words = np.random.default_rng(0).integers(-1, len(VOCABULARY), (60, 20))
+    permutations = exchange.permutations(tasks, torch.Generator().manual_seed(0))
+    tables, phrases = exchange.tables(tasks, permutations), exchange.phrases(permutations)
+    assert np.array_equal(exchange.look_up(words, tasks, tables, phrases), exchange.apply(words, tasks, permutations))
+    assert all(np.array_equal(np.sort(table), np.arange(len(VOCABULARY))) for table in tables[tasks != 17])

@@ -113,3 +113,8 @@ def test_only_training_stories_are_retold():
     assert batch.mask.any() and (batch.inputs.sum(-1) <= 1).all()
     with pytest.raises(ValueError, match="retell: expected a share"):
         Babi(SAMPLE, verify=False, retell=1.5)
+
+
+def test_facts_are_the_lines_before_the_first_question():
+    encoded = stories(16, ("lily is a frog", "lily is green", "greg is a frog"), "what color is greg", ["green"], 3)
+    assert encoded.facts.tolist() == [3, 3, 3] and encoded.num_lines == 4

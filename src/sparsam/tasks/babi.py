@@ -119,6 +119,7 @@ class Babi:
             side, people of other tasks (see `sparsam.tasks.babi_retell`).
         max_length: longer stories are left out of training (never out of evaluation); None keeps all.
         tasks: train and evaluate on some tasks only; None means all 20.
+        device: where training minibatches are made; evaluation's are made on the CPU.
         verify: compare the files with the official ones; False allows other files in the same format.
     """
 
@@ -140,6 +141,7 @@ class Babi:
         retell: float = 0.0,
         max_length: int | None = None,
         tasks: list[int] | None = None,
+        device: str = "cpu",
         verify: bool = True,
     ) -> None:
         if balance not in ("task", "story"):
@@ -160,7 +162,7 @@ class Babi:
         if ask_more is not None and not set(ask_more) <= set(ASKED_MORE):
             raise ValueError(f"ask_more: expected tasks among {list(ASKED_MORE)}, got {ask_more}")
         self.input_size = self.output_size = len(VOCABULARY)
-        self.scale, self.exchange = scale, exchange
+        self.scale, self.exchange, self.device = scale, exchange, device
         self._easy_first = np.isin(np.arange(21), easy_first or [])
         self._exchange = Exchange(VOCABULARY)
         self.retell, self._retelling = retell, Retelling()
@@ -197,31 +199,35 @@ class Babi:
         tasks = self.train.tasks[stories]
         left_out = None
         if level is not None and level < 100 and self._easy_first[tasks].any():
-            drawn = torch.rand(int(self.train.lines.max()) + 1, batch_size, generator=generator).numpy()
+            drawn = torch.rand(self.train.num_lines, batch_size, generator=generator).numpy()
             left_out = (drawn >= level / 100) & self._easy_first[tasks]
         if self.retell:
             return self._retold(stories, left_out, generator)
         if not self.exchange:
-            return self.train.batch(stories, self.scale, left_out=left_out)
+            return self.train.batch(stories, self.scale, left_out=left_out, device=self.device)
         permutations = self._exchange.permutations(tasks, generator, self.exchange)
-        return self.train.batch(
-            stories, self.scale, lambda words, tasks: self._exchange.apply(words, tasks, permutations), left_out
-        )
+        tables, phrases = self._exchange.tables(tasks, permutations), Exchange.phrases(permutations)
+
+        def change(words: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+            return self._exchange.look_up(words, tasks, tables, phrases)
+
+        return self.train.batch(stories, self.scale, change, left_out, device=self.device)
 
     def _retold(self, stories: np.ndarray, left_out: np.ndarray | None, generator: torch.Generator) -> Batch:
         """A minibatch of which a share is told in another way, and names are exchanged as ever in the rest."""
         tasks = self.train.tasks[stories]
         retold = torch.rand(len(stories), generator=generator).numpy() < self.retell
         order = self._retelling.order(self.train, stories, retold, generator)
-        usual = self._exchange.permutations(tasks, generator, self.exchange)
+        tables = self._exchange.tables(tasks, usual := self._exchange.permutations(tasks, generator, self.exchange))
         wide = self._retelling.exchange.permutations(tasks, generator)
+        tables[retold] = self._retelling.exchange.tables(tasks[retold], wide[retold])
+        phrases = np.where(retold[:, None], Exchange.phrases(wide), Exchange.phrases(usual))
 
         def change(words: np.ndarray, tasks: np.ndarray) -> np.ndarray:
-            exchanged = self._exchange.apply(words, tasks, usual)
-            others = self._retelling.exchange.apply(words, tasks, wide)
-            return self._retelling.turned(np.where(retold, others, exchanged), tasks, retold, generator)
+            exchanged = self._exchange.look_up(words, tasks, tables, phrases)
+            return self._retelling.turned(exchanged, tasks, retold, generator)
 
-        return self.train.batch(stories, self.scale, change, left_out, order)
+        return self.train.batch(stories, self.scale, change, left_out, order, self.device)
 
     def evaluation_batches(self, split: str, batch_size: int) -> Iterator[Batch]:
         """Every story of `"train"`, `"validation"` or `"test"` once, in batches of similar length.

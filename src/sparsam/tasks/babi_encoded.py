@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -51,9 +52,20 @@ class Encoded:
     def __len__(self) -> int:
         return len(self.tasks)
 
-    @property
+    @cached_property
     def lengths(self) -> np.ndarray:
         return np.diff(self.starts)
+
+    @cached_property
+    def num_lines(self) -> int:
+        """Lines of the longest story."""
+        return int(self.lines.max()) + 1
+
+    @cached_property
+    def facts(self) -> np.ndarray:
+        """Of each story, the number of lines before its first question."""
+        asked = np.where(self.targets >= 0, self.lines, np.iinfo(self.lines.dtype).max)
+        return np.minimum.reduceat(asked, self.starts[:-1])
 
     @property
     def num_questions(self) -> int:
@@ -85,6 +97,7 @@ class Encoded:
         exchange: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
         left_out: np.ndarray | None = None,
         order: np.ndarray | None = None,
+        device: str = "cpu",
     ) -> Batch:
         """These stories side by side, padded to the longest; padding is all zero and masked, a word's one is `scale`.
 
@@ -92,6 +105,7 @@ class Encoded:
             exchange: replaces (T, B) words, -1 for none, of stories of the given tasks, inputs and targets alike.
             left_out: (lines, B), true for lines of a story that are not told unless they are needed.
             order: (lines, B), the place at which each line is told; None as they come.
+            device: where the batch is wanted. A GPU is sent word numbers, which it makes one-hot by itself.
         """
         lengths = self.lengths[stories]
         steps, size = int(lengths.max()), len(stories)
@@ -112,13 +126,18 @@ class Encoded:
         asked = np.where(inside, self.targets[source], -1).astype(np.int64)
         if exchange is not None:
             told, asked = exchange(told, tasks), exchange(asked, tasks)
-        words, targets = torch.from_numpy(told), torch.from_numpy(asked)
-        filled = torch.from_numpy(inside)
-        inputs = torch.zeros(steps, size, len(VOCABULARY))
+        words, targets, filled = (_sent(values, device) for values in (told, asked, inside))
+        inputs = torch.zeros(steps, size, len(VOCABULARY), device=device)
         inputs.scatter_(2, words.unsqueeze(-1), filled.unsqueeze(-1).float() * scale)
         questions = torch.from_numpy(np.where(inside, self.questions[source], -1).astype(np.int64))
         info = {"tasks": torch.from_numpy(tasks), "questions": questions}
         return Batch(inputs, targets, targets >= 0, torch.from_numpy(lengths.astype(np.int64)), info=info)
+
+
+def _sent(values: np.ndarray, device: str) -> torch.Tensor:
+    """An array on the device, without waiting for what a GPU is busy with."""
+    tensor = torch.from_numpy(values)
+    return tensor if device == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
 def encode(stories: list[tuple[int, Story]]) -> Encoded:

@@ -75,17 +75,22 @@ class Exchange:
         number = {word: index for index, word in enumerate(vocabulary)}
         kinds = max(len(kinds) for kinds in by_task.values())
         self._members = max(len(kind) for kinds in by_task.values() for kind in kinds)
-        # Of every task and word: its kind there (-1 none), which member and which form it is.
-        self._place = np.full((21, len(vocabulary), 3), -1, np.int64)
+        self._vocabulary = len(vocabulary)
         self._word = np.zeros((21, kinds, self._members, 2), np.int64)
         self._sizes = np.zeros((21, kinds), np.int64)
+        # Of every task, each word that may be exchanged: its number, its kind, which member and which form it is. Rows
+        # are filled up with a word beyond the vocabulary.
+        entries: list[list[tuple[int, int, int, int]]] = [[] for _ in range(21)]
         for task, task_kinds in by_task.items():
             for k, kind in enumerate(task_kinds):
                 self._sizes[task, k] = len(kind)
                 for m, member in enumerate(kind):
                     for f, word in enumerate(member):
                         self._word[task, k, m, f] = number[word]
-                        self._place[task, number[word]] = k, m, f
+                        entries[task].append((number[word], k, m, f))
+        most = max(len(row) for row in entries)
+        filled = [row + [(self._vocabulary, 0, 0, 0)] * (most - len(row)) for row in entries]
+        self._entries = np.moveaxis(np.array(filled, np.int64), -1, 0)  # (4, tasks, most)
         self._phrase = {(number[first], number[second]): m for m, (first, second) in enumerate(_PHRASES)}
 
     def permutations(self, tasks: np.ndarray, generator: torch.Generator, share: float = 1.0) -> np.ndarray:
@@ -99,18 +104,29 @@ class Exchange:
 
     def apply(self, words: np.ndarray, tasks: np.ndarray, permutations: np.ndarray) -> np.ndarray:
         """(T, B) words, negative where there is none, of stories of `tasks` (B,), with the names exchanged."""
-        place = self._place[tasks, np.maximum(words, 0)]
-        kind, member, form = place[..., 0], place[..., 1], place[..., 2]
-        if (tasks == 17).any():
-            member = self._phrase_members(words, tasks, member)
-        story = np.arange(words.shape[1])
-        exchanged = self._word[tasks, kind, permutations[story, kind, member], form]
-        return np.where((kind >= 0) & (words >= 0), exchanged, words)
+        return self.look_up(words, tasks, self.tables(tasks, permutations), self.phrases(permutations))
 
-    def _phrase_members(self, words: np.ndarray, tasks: np.ndarray, member: np.ndarray) -> np.ndarray:
-        """Members of task 17 with both words of a phrase told apart by the other one (red square, red sphere)."""
-        member = member.copy()
-        for (first, second), m in self._phrase.items():
-            here = (words[:-1] == first) & (words[1:] == second) & (tasks == 17)
-            member[:-1][here] = member[1:][here] = m
-        return member
+    def tables(self, tasks: np.ndarray, permutations: np.ndarray) -> np.ndarray:
+        """(B, words): what each word becomes in each story, but for the phrases of task 17."""
+        word, kind, member, form = self._entries[:, tasks]
+        story = np.arange(len(tasks))[:, None]
+        tables = np.tile(np.arange(self._vocabulary + 1), (len(tasks), 1))
+        tables[story, word] = self._word[tasks[:, None], kind, permutations[story, kind, member], form]
+        return tables[:, :-1]
+
+    @staticmethod
+    def phrases(permutations: np.ndarray) -> np.ndarray:
+        """(B, phrases): which phrase stands for which in stories of task 17."""
+        return permutations[:, 0, : len(_PHRASES)]
+
+    def look_up(self, words: np.ndarray, tasks: np.ndarray, tables: np.ndarray, phrases: np.ndarray) -> np.ndarray:
+        """As `apply`, by what `tables` and `phrases` say."""
+        exchanged = np.where(words >= 0, tables[np.arange(len(tasks)), np.maximum(words, 0)], words)
+        shapes = np.flatnonzero(tasks == 17)
+        if len(shapes):  # the two words of a phrase are told apart by the other one (red square, red sphere)
+            told, chosen = words[:, shapes], exchanged[:, shapes]
+            for (first, second), m in self._phrase.items():
+                step, story = np.nonzero((told[:-1] == first) & (told[1:] == second))
+                chosen[step, story], chosen[step + 1, story] = self._word[17, 0, phrases[shapes[story], m]].T
+            exchanged[:, shapes] = chosen
+        return exchanged

@@ -46,25 +46,38 @@ class Retelling:
 
     def order(self, stories: Encoded, chosen: np.ndarray, retold: np.ndarray, random: torch.Generator) -> np.ndarray:
         """(lines, B): the place that each line of the stories `chosen` is told at, its own one where not `retold`."""
-        lines = int(stories.lines.max()) + 1
+        lines = stories.num_lines
         keys = torch.rand(lines, len(chosen), generator=random).numpy()
         places = np.repeat(np.arange(lines, dtype=np.float64)[:, None], len(chosen), 1)
-        for b in np.flatnonzero(retold & np.isin(stories.tasks[chosen], REORDERED)):
-            story = stories.one(chosen[b])
-            facts = int(story.lines[np.flatnonzero(story.targets >= 0)[0]])  # lines before the first question
-            drawn = keys[:facts, b]
-            if story.tasks[0] == 16:
-                kinds = np.unique(story.lines[(story.words == self._a) & (story.lines < facts)])
-                drawn[kinds] = np.sort(drawn[kinds])
-            places[:facts, b] = drawn.argsort().argsort()
+        columns = np.flatnonzero(retold & np.isin(stories.tasks[chosen], REORDERED))
+        if len(columns):
+            facts = stories.facts[chosen[columns]]  # lines before the first question
+            line = np.arange(int(facts.max()))[:, None]
+            drawn = np.where(line < facts, keys[: len(line), columns], 1.0 + line)
+            kinds = self._kinds(stories, chosen[columns], line.size) & (line < facts)
+            in_order = np.sort(np.where(kinds, drawn, np.inf), axis=0)
+            drawn = np.where(kinds, np.take_along_axis(in_order, np.maximum(kinds.cumsum(0) - 1, 0), 0), drawn)
+            places[: len(line), columns] = drawn.argsort(0).argsort(0)
         return places
+
+    def _kinds(self, stories: Encoded, chosen: np.ndarray, lines: int) -> np.ndarray:
+        """(lines, B): whether a line of a story of task 16 tells the kind of an animal."""
+        kinds = np.zeros((lines, len(chosen)), bool)
+        lengths = stories.lengths[chosen]
+        time = np.arange(int(lengths.max()))[:, None]
+        source = np.where(time < lengths, stories.starts[chosen] + time, 0)
+        told = (stories.words[source] == self._a) & (time < lengths) & (stories.lines[source] < lines)
+        step, story = np.nonzero(told & (stories.tasks[chosen] == 16))
+        kinds[stories.lines[source[step, story]], story] = True
+        return kinds
 
     def turned(self, words: np.ndarray, tasks: np.ndarray, retold: np.ndarray, random: torch.Generator) -> np.ndarray:
         """(T, B) words of stories of `tasks`, with half of the facts of retold maps described from the other side."""
         drawn = torch.rand(words.shape, generator=random).numpy() < 0.5
-        turns = (self._opposite[np.maximum(words, 0)] != words) & (words >= 0) & drawn & retold & (tasks == 19)
-        step, story = np.nonzero(turns)  # the office is south of the kitchen
-        words = words.copy()
+        words, maps = words.copy(), np.flatnonzero(retold & (tasks == 19))
+        told = words[:, maps]
+        step, story = np.nonzero((self._opposite[np.maximum(told, 0)] != told) & (told >= 0) & drawn[:, maps])
+        story = maps[story]  # the office is south of the kitchen
         words[step, story] = self._opposite[words[step, story]]
         words[step - 2, story], words[step + 3, story] = words[step + 3, story], words[step - 2, story]
         return words

@@ -215,7 +215,7 @@ class CudaCall(boundary.Call):
 
     def backward(self, inputs: CudaInputs, gradients: CudaOutputs, needed: CudaInputs) -> CudaInputs:
         """The tape stays as it is, so a second pass needs no second run."""
-        found = program.backward(self.tape, *gradients[:6], d_links=gradients[6:])
+        found = program.backward(self.tape, *gradients[:6], d_links=gradients[6:], words_wanted=bool(needed.memory))
         weights: Any = (None,) * 6 if found.weights is None else found.weights
         memory = found.words if needed.memory else None
         x = found.x if needed.x else None

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from sparsam.engines.cuda import copies
 from sparsam.engines.cuda.layout import Layout, power_of_two
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory
@@ -251,11 +252,13 @@ def search_launch(
     return bound(kernel, (batch, parts), arguments, constants, plan.warps, registers=plan.registers)
 
 
-def encoded(size: Layout, words: Tensor) -> Tensor:
-    """Codes (B, M, WP) of words (B, M, W)."""
+def encoded(size: Layout, words: Tensor, shared: bool = False) -> Tensor:
+    """Codes (B, M, WP) of words (B, M, W), which may be the same for all elements."""
     from sparsam.engines.cuda.kernels.codes import encode as kernel
 
     batch, rows, _ = words.shape
+    if shared and batch > 1 and rows * size.WP % 4 == 0:
+        return copies.spread(encoded(size, words[:1])[0].view(torch.int32), batch).view(torch.int8)
     codes = torch.empty(batch, rows, size.WP, dtype=torch.int8, device=words.device)
     grid = (math.ceil(batch * rows / BLOCK_CODED),)
     bound(kernel, grid, (words, codes), _constants("encode", size, BLOCK=BLOCK_CODED), 4)(batch * rows)

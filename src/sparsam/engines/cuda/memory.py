@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from sparsam.engines.cuda import copies
 from sparsam.state import DenseMemory, blended, changed_rows, converted, taken
 
 TENSORS = ("words", "last_access", "counters", "queue_rows", "queue_stamps", "usage")
@@ -268,18 +269,12 @@ def working_copy(memory: CudaMemory, sizes: Any, steps: int) -> CudaMemory:
     )
 
 
-def _wide(values: Tensor) -> Tensor:
-    """Numbers of four bytes seen four at a time."""
-    return values[0].contiguous().view(torch.complex128).expand(values.shape[0], -1, -1)
-
-
 def _extended(values: Tensor, rows: int) -> Tensor:
     """A copy of values (B, M, ...) with room for `rows`, blank where there were none."""
     there = values.shape[1]
     if rows == there:
-        if values.dim() == 3 and values.stride(0) == 0 and values.stride(2) == 1 and values.shape[2] % 4 == 0:
-            # Words that all elements share: torch copies such by their numbers, four at a time a third of the time.
-            return _wide(values).clone(memory_format=torch.contiguous_format).view(values.dtype)
+        if values.stride(0) == 0 and values.numel() >= copies.LARGE:
+            return copies.spread(values[0], values.shape[0])
         return values.clone(memory_format=torch.contiguous_format)
     shape = (values.shape[0], rows, *values.shape[2:])
     copy = values.new_zeros(shape)

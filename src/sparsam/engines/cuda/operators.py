@@ -144,7 +144,7 @@ def sequence_backward(*arguments: Any) -> list[Tensor]:
     how = (pays_backward(batch), ends is not None, tuple(columns))
     run = program.Run(sizes, size, x, weights_of(parameters), tape, lengths, there, *how)
     d_links = (d_predecessors, d_successors, d_precedence)
-    d_steps: Any = (None if d_joint is None else d_joint[1:], *given, d_links)
+    d_steps: Any = (None if d_joint is None else d_joint[1:], *given, d_links, needs_words)
     found = program.backward(run, *d_steps)
     of_weights: Any = (None,) * 6 if found.weights is None else found.weights
     small = (*of_weights, found.hidden, found.cell, found.read, found.read_weights)  # some are parts of one tensor

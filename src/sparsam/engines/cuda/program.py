@@ -8,6 +8,7 @@ search for one.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from sparsam.engines.cuda import copies
 from sparsam.engines.cuda import steps as by_steps
 from sparsam.engines.cuda.launch import backward_launch, catch_up, forward_launch, no_tensor, on_device_of
 from sparsam.engines.cuda.layout import CELLS, Layout, layout_of
@@ -138,7 +140,8 @@ def _forward(
         stepwise = by_steps.pays(size, batch, steps, before.memory)
     given = [no_tensor(x) if value is None else aligned_tensor(plain(value)) for value in before[:5]]
     if stepwise:
-        final = by_steps.forward(sizes, size, tape, matrices, given, memory, links, ends, lengths is not None)
+        shared = into is None and before.memory.words.stride(0) == 0
+        final = by_steps.forward(sizes, size, tape, matrices, given, memory, links, ends, lengths is not None, shared)
         if into is not None:
             for place, value in zip(places_of(into, final), final):
                 place.copy_(value)
@@ -208,10 +211,15 @@ def backward(
     d_read_weights: Tensor | None = None,
     d_words: Tensor | None = None,
     d_links: tuple[Tensor | None, ...] = (None, None, None),
+    words_wanted: bool = True,
 ) -> Gradients:
-    """Gradients for those of [h, r] at every step and of the state after the last, None for zero."""
+    """Gradients for those of [h, r] at every step and of the state after the last, None for zero.
+
+    Where the gradient of the words is not `words_wanted`, it is right only in the rows that were touched.
+    """
     with on_device_of(run.x):
-        return _backward(run, d_joint, (d_hidden, d_cell, d_read, d_read_weights), d_words, d_links)
+        given = (d_hidden, d_cell, d_read, d_read_weights)
+        return _backward(run, d_joint, given, d_words, d_links, words_wanted)
 
 
 def _link_arrays(run: Run, d_links: tuple[Tensor | None, ...]) -> tuple[Tensor, ...]:
@@ -229,6 +237,7 @@ def _backward(
     given: tuple[Tensor | None, ...],
     d_words: Tensor | None,
     d_links: tuple[Tensor | None, ...],
+    words_wanted: bool,
 ) -> Gradients:
     size, tape = run.size, run.tape
     batch = run.x.shape[1]
@@ -241,7 +250,12 @@ def _backward(
     d_joint = torch.zeros_like(tape.joint[1:]) if d_joint is None else aligned_tensor(d_joint.to(torch.float32))
     before, after = run.memory_rows
     shape = (batch, after, size.W)
-    d_words = torch.zeros(shape, **numbers) if d_words is None else d_words.clone(memory_format=torch.contiguous_format)
+    if d_words is not None:
+        d_words = d_words.clone(memory_format=torch.contiguous_format)
+    elif words_wanted or math.prod(shape) < copies.LARGE:
+        d_words = torch.zeros(shape, **numbers)
+    else:
+        d_words = copies.blank_where_touched(tape, size, after, run.ends)
     carry = torch.empty(batch, size.J, **numbers)
     carry_cell = torch.empty(batch, size.H, **numbers)
     carry_weights = torch.empty(batch, size.RP, size.KP, **numbers)

@@ -73,14 +73,18 @@ def forward(
     links: SparseLinks | None,
     ends: Tensor,
     padded: bool,
+    shared: bool = False,
     parts: int | None = None,
 ) -> list[Tensor]:
-    """All steps; returns the state's hidden, cell, read, read_rows and read_weights after the last."""
+    """All steps; returns the state's hidden, cell, read, read_rows and read_weights after the last.
+
+    `shared`: all elements begin with the same words.
+    """
     steps, batch = tape.steps, tape.batch
     rows = memory.words.shape[1]
     parts = parts_of_search(batch, rows) if parts is None else parts
     if parts:
-        return _with_split_search(sizes, size, tape, matrices, given, memory, links, ends, parts)
+        return _with_split_search(sizes, size, tape, matrices, given, memory, links, ends, parts, shared)
     _begin(size, tape, given)
     warps = WARPS_LINKED if size.KL else WARPS
     scratch = new_scratch(size, batch, no_tensor(tape.joint))
@@ -118,15 +122,16 @@ def _with_split_search(
     links: SparseLinks | None,
     ends: Tensor,
     parts: int,
+    shared: bool,
 ) -> list[Tensor]:
     """Two launches a step: all that one program does for an element, and the search, which many share."""
     steps, batch = tape.steps, tape.batch
     rows = memory.words.shape[1]
-    codes = encoded(size, memory.words) if sketched(sizes, rows) else None
+    codes = encoded(size, memory.words, shared) if sketched(sizes, rows) else None
     partial = torch.empty(batch, parts, size.RP, size.KP, dtype=torch.int64, device=tape.joint.device)
     final = [torch.empty_like(value) for value in given]
-    shared = (sizes, size, tape, matrices, memory, links, ends)
-    turn = forward_launch(*shared, ends_of_state=(*given, *final), partial=partial, codes=codes)
+    every = (sizes, size, tape, matrices, memory, links, ends)
+    turn = forward_launch(*every, ends_of_state=(*given, *final), partial=partial, codes=codes)
     search = search_launch(sizes, size, tape, memory, ends, partial, codes)
     turn(0, steps)
     for t in range(steps):

@@ -1,0 +1,112 @@
+// Exact search for queries that are known some steps before they are asked, as those of a layer without a controller
+// are. Reading the codes of all words is most of a search by one or two heads, and four queries take one pass over them
+// as one does. So a pass finds the bounds of several steps' queries; the few words that are written until these are
+// asked are scored for themselves, whatever their bounds were.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "index/best.h"
+#include "index/sketch_search.h"
+#include "memory/words.h"
+#include "support/simd.h"
+
+namespace sparsam::SPARSAM_ISA {
+
+// The interface vectors of one batch element from this step on, which begin with the step's queries (R, W).
+template <class T>
+struct Coming {
+  const T* interface = nullptr;
+  int64_t stride = 0, steps = 0;
+};
+
+#if SPARSAM_VECTOR_BYTES == 64
+
+constexpr int64_t kFewestAhead = 1024;  // words; the codes of fewer are in the nearest cache anyway
+
+template <class T>
+class LookAhead {
+ public:
+  static bool serves(const Memory<T>& memory, Similarity kind, int heads, const Coming<T>& coming) {
+    return 2 * heads <= kSketchHeads && coming.steps > 1 && int64_t(memory.written().size()) >= kFewestAhead &&
+           has_sketch(memory, kind);
+  }
+
+  // The rows that a step has written.
+  void note(const int32_t* rows, int count) {
+    if (left_ == 0) return;
+    for (int i = 0; i < count; ++i)
+      if (!is_changed(rows[i])) changed_.push_back(rows[i]);
+  }
+  void forget() { left_ = 0; }
+
+  // Offers all written words to the bests of this step's heads. `queries` are (R, stride), `floor` a score that K words
+  // are known to reach.
+  void search(const Memory<T>& memory, const Coming<T>& coming, const T* queries, const T* norms, int heads, int k,
+              T floor, std::vector<Best<T>>& best) {
+    if (left_ == 0) look(memory, coming, heads);
+    const int first = int(codes_.size()) - left_ * heads;
+    --left_;
+    for (int h = 0; h < heads; ++h) {
+      const T* const query = queries + h * memory.stride();
+      for (const int32_t row : changed_) {
+        const T score = cosine_score(memory, query, norms[h], row);
+        if (score >= best[h].worst()) best[h].offer(score, row);  // not what is no number
+      }
+      for (size_t c = 0; c < bounds_.size(); ++c) {
+        const int64_t begin = int64_t(c) * kSketchBlocks, end = std::min(blocks_, begin + kSketchBlocks);
+        if (begin < end)
+          consider_bounds(memory, codes_[size_t(first + h)], query, norms[h], floor, k, begin, end, words_, bounds_[c],
+                          first + h, best[h], [&](int32_t row) { return is_changed(row); });
+      }
+    }
+  }
+
+ private:
+  void look(const Memory<T>& memory, const Coming<T>& coming, int heads) {
+    const WordSketch& sketch = current_sketch(memory);
+    left_ = int(std::min<int64_t>(coming.steps, kSketchHeads / heads));
+    words_ = sketch.size();
+    blocks_ = (words_ + WordSketch::kWords - 1) / WordSketch::kWords;
+    changed_.clear();
+    codes_.clear();
+    query_.assign(size_t(memory.stride()), T(0));
+    for (int t = 0; t < left_; ++t)
+      for (int h = 0; h < heads; ++h) {
+        std::copy_n(coming.interface + t * coming.stride + h * memory.width(), memory.width(), query_.data());
+        const T norm = std::sqrt(dot(query_.data(), query_.data(), memory.stride()));
+        codes_.emplace_back(query_.data(), norm, memory.width());
+      }
+    bounds_.resize(size_t((blocks_ + kSketchBlocks - 1) / kSketchBlocks));
+    for (size_t c = 0; c < bounds_.size(); ++c) {
+      const int64_t begin = int64_t(c) * kSketchBlocks;
+      find_bounds(int(codes_.size()), sketch, codes_.data(), memory.width(), begin,
+                  int(std::min<int64_t>(kSketchBlocks, blocks_ - begin)), bounds_[c]);
+    }
+  }
+  bool is_changed(int32_t row) const { return std::find(changed_.begin(), changed_.end(), row) != changed_.end(); }
+
+  int left_ = 0;                    // steps whose queries have bounds and were not asked yet
+  int64_t words_ = 0, blocks_ = 0;  // that there were then
+  std::vector<int32_t> changed_;    // rows written since
+  std::vector<SketchQuery> codes_;  // step by step, head by head
+  std::vector<SketchBounds> bounds_;
+  std::vector<T> query_;
+};
+
+#else
+
+template <class T>
+class LookAhead {
+ public:
+  static bool serves(const Memory<T>&, Similarity, int, const Coming<T>&) { return false; }
+  void note(const int32_t*, int) {}
+  void forget() {}
+  void search(const Memory<T>&, const Coming<T>&, const T*, const T*, int, int, T, std::vector<Best<T>>&) {}
+};
+
+#endif
+
+}  // namespace sparsam::SPARSAM_ISA
