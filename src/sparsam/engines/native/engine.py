@@ -282,7 +282,10 @@ class NativeCall(boundary.Call):
         if needed.links:
             shape = (batch, 2 * rows + 1, rows)
             links = stand_ins.sparse_rows(tensor(found.links_at), tensor(found.links_values), shape)
-        return Inputs._make((*map(tensor, found.outputs()), memory, links))
+        result = Inputs._make((*map(tensor, found.outputs()), memory, links))
+        if gradients.joint is None:  # nobody used y: an output layer that was not used has no gradient, as in torch
+            result = result._replace(w_output=None, b_output=None)
+        return result
 
 
 def traced(trace: tuple[Any, ...]) -> list[Access]:
