@@ -260,3 +260,21 @@ def test_what_it_cannot_run_it_names(name, settings, reason, device):
     model = sparsam.build(name, engine="cuda", **(SIZES | settings)).to(device)
     with pytest.raises(RuntimeError, match=reason):
         model(torch.zeros(1, 1, 3, device=device))
+
+
+@pytest.mark.parametrize("name", ["sam", "sdnc"])
+def test_a_start_that_somebody_changed_is_not_used_again(name, device):
+    _, model = pair(name, device)
+    x = torch.randn(2, 2, 3, device=device)
+    with torch.no_grad():
+        y, state = model(x)
+        again, other = model(x)
+        assert torch.equal(y, again) and other.start.read is state.start.read
+        other.start.read.add_(1)
+        again, other = model(x)
+        assert torch.equal(y, again) and other.start.read is not state.start.read
+        assert model.initial_state(2).read is not model.initial_state(2).read  # what a user gets is the user's
+    with torch.inference_mode():
+        _, inside = model(x)
+    assert inside.start.read is not other.start.read
+    model(x)[0].sum().backward()

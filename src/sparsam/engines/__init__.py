@@ -56,13 +56,23 @@ def plan(model: WithMemory) -> Plan:
 
     Raises RuntimeError with the reason when the named engine cannot run; nothing falls back in silence.
     """
+    return _planned(model, *_known_choice(model))
+
+
+def engine_of(model: WithMemory) -> Engine:
+    """The engine of `plan`, without the question how it runs the controller."""
+    return ENGINES[_known_choice(model)[0]]
+
+
+def _known_choice(model: WithMemory) -> tuple[str, str]:
+    """`_choice`, kept for each memory."""
     if model.memory is None or torch.compiler.is_compiling():
-        return _planned(model, *_choice(model))
+        return _choice(model)
     like = model.like  # a changed setting is another memory, so these are all that the choice depends on
     key, known = (model.engine, like.dtype, like.device), CHOSEN.setdefault(model.memory, {})
     if key not in known:
         known[key] = _choice(model)
-    return _planned(model, *known[key])
+    return known[key]
 
 
 def _choice(model: WithMemory) -> tuple[str, str]:

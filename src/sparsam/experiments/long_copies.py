@@ -48,7 +48,7 @@ MODELS: dict[str, dict[str, ModelConfig]] = {
     },
     "selective-copy": {
         "hold-memory-selective": blocks("hold", "memory", heads=1, words=32, start=CLOSED),
-        "count-memory-selective": blocks("hold", "memory", heads=1, words=32, start=CLOSED, hold={"forgets": False}),
+        "count-memory-selective": blocks("count", "memory", heads=1, words=32, start=CLOSED),
         "lstm-memory-selective": blocks("lstm", "memory", heads=1, words=32, start=CLOSED),
         "sam-selective": blocks(
             "sam", heads=1, words=32, sam_start={**SAM_START, "write": -2.0, "forget": 0.0}, sam=_SAM

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -31,9 +30,9 @@ class DenseMemoryModel(Memory):
         """`plain_step`, compiled where that was asked for."""
         return compiled_step(type(self))(self, vector, state) if self.compile_step else self.plain_step(vector, state)
 
-    @abstractmethod
     def plain_step(self, vector: Tensor, state: Any) -> Step:
-        """One step, not compiled: the write first, then the read."""
+        """One step, not compiled: the write first, then the read. A memory that is never compiled has `step` alone."""
+        raise NotImplementedError
 
     def settings(self) -> dict[str, Any]:
         return {"memory_size": self.rows, "word_size": self.width, "num_heads": self.heads}

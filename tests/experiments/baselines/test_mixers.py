@@ -10,6 +10,7 @@ from torch import nn
 
 from sparsam.experiments.baselines.attention import Attention
 from sparsam.experiments.baselines.convolution import ShortConvolution
+from sparsam.experiments.baselines.count import Count
 from sparsam.experiments.baselines.delta import DeltaRule, delta_chunks, delta_steps
 from sparsam.experiments.baselines.hold import Hold, HoldState, or_nothing, recurrence
 from sparsam.experiments.baselines.model import MIXERS
@@ -21,14 +22,14 @@ SMALL: dict[str, dict[str, Any]] = {
     "delta": {"num_heads": 2},
     "lstm": {},
     "hold": {},
-    "hold that only counts": {"forgets": False},
+    "count": {},
 }
 
 
 @pytest.fixture(params=SMALL)
 def mixer(request: pytest.FixtureRequest) -> nn.Module:
     torch.manual_seed(0)
-    return MIXERS[request.param.split()[0]](8, **SMALL[request.param]).double()
+    return MIXERS[request.param](8, **SMALL[request.param]).double()
 
 
 def test_pieces_with_state_equal_the_whole_and_later_steps_change_nothing(mixer: nn.Module) -> None:
@@ -115,16 +116,17 @@ def test_a_gate_that_is_fully_open_holds_every_bit_for_any_number_of_steps() -> 
     assert state.held.equal(torch.full((1, 4), 100.0))
 
 
-def test_without_forgetting_it_is_the_recurrence_with_open_gates() -> None:
-    torch.manual_seed(0)
-    whole, counts = Hold(4), Hold(4, forgets=False)
+def test_counters_count_their_tokens_whatever_comes_between() -> None:
+    layer = Count(4, conv=1)
     with torch.no_grad():
-        whole.project.weight[:4] = 0
-        whole.project.bias[:4] = 3.0
-        own = {name: value[4:] if name.startswith("project.") else value for name, value in whole.state_dict().items()}
-        counts.load_state_dict(own)
-    x = torch.randn(30, 2, 4)
-    torch.testing.assert_close(counts(x)[0], whole(x)[0])
+        layer.gate.weight.copy_(100 * torch.eye(4))
+        layer.gate.bias.zero_()
+        layer.conv.weight.fill_(1.0)
+    x = torch.where(torch.rand(5_000, 2, 4) < 0.01, 1.0, -1.0)
+    _, state = layer(x)
+    assert state.counted.equal((x > 0).sum(0).float())
+    x[:] = -1.0
+    assert layer(x, state)[1].counted.equal(state.counted)
 
 
 def test_what_is_less_than_the_gap_is_nothing_but_has_a_gradient() -> None:

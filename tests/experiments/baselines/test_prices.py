@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import sparsam
 from sparsam.experiments.baselines import TokenModel
+from sparsam.experiments.baselines.count import Count
 from sparsam.experiments.baselines.prices import Prices, charge
 
 
@@ -38,8 +40,21 @@ def test_gates_above_the_decision_open_and_others_close() -> None:
         Prices(decided=1.5)
 
 
-def test_a_token_model_charges_its_memories() -> None:
+def test_counting_has_its_price() -> None:
+    torch.manual_seed(0)
+    layer, x = Count(5), torch.randn(7, 2, 5)
+    price = 0.7 * F.hardsigmoid(layer.gate(layer.conv(x)[0])).mean()
+    plain = torch.autograd.grad(layer(x)[0].square().mean() + price, list(layer.parameters()))
+    charge(layer, Prices(count=0.7))
+    for one, other in zip(
+        torch.autograd.grad(layer(x)[0].square().mean(), list(layer.parameters())), plain, strict=True
+    ):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_token_model_charges_what_has_a_price() -> None:
     sizes = {"hidden_size": 16, "memory_size": 64, "word_size": 4, "num_heads": 2, "k": 2}
-    for prices in ({"write_cost": 0.5}, {"read_cost": 0.1}):
-        model = TokenModel(8, 8, mixers=("hold", "memory"), **prices, **sizes)
-        assert [len(getattr(block.mixer, "interface", model.norm)._forward_hooks) for block in model.blocks] == [0, 1]
+    for prices, hooks in (({"write_cost": 0.5}, [0, 1]), ({"read_cost": 0.1}, [0, 1]), ({"count_cost": 1.0}, [1, 0])):
+        model = TokenModel(8, 8, mixers=("count", "memory"), **prices, **sizes)
+        parts = model.blocks[0].mixer.gate, model.blocks[1].mixer.interface
+        assert [len(part._forward_hooks) for part in parts] == hooks

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import weakref
 from typing import Any, NamedTuple
 
 import torch
@@ -34,7 +35,11 @@ MOST_LINKS = 128
 DTYPES = (torch.float32, torch.bfloat16)
 TRITON_IS_THERE = importlib.util.find_spec("triton") is not None
 
+MOST_STARTS = 8  # kept of one memory, by batch size
+
 _plain = ReferenceEngine()
+_starts: weakref.WeakKeyDictionary[Memory, dict[Any, tuple[dict[str, Any], list[tuple[Tensor, int]]]]]
+_starts = weakref.WeakKeyDictionary()
 
 
 class CudaEngine(Engine):
@@ -77,6 +82,21 @@ class CudaEngine(Engine):
         if sizes.k_links:
             fields["links"] = no_sparse_links(batch, held.words.shape[1], sizes.rows, sizes.k_links, like)
         return fields
+
+    def start(self, memory: Any, batch: int, like: Tensor) -> dict[str, Any]:
+        """Kept from call to call, until somebody writes to one of the tensors."""
+        if torch.compiler.is_compiling() or sparse_sizes(memory) is None or not lasting(like):
+            return self.fresh(memory, batch, None, like)
+        known = _starts.setdefault(memory, {})
+        key = (batch, like.device, like.dtype, stream_of(like))
+        if key not in known or any(value._version != version for value, version in known[key][1]):
+            while len(known) >= MOST_STARTS:
+                del known[next(iter(known))]
+            fields = self.fresh(memory, batch, None, like)
+            links = fields["links"].tensors() if "links" in fields else ()
+            tensors = (fields["read"], fields["read_rows"], fields["read_weights"], *fields["memory"].tensors(), *links)
+            known[key] = fields, [(value, value._version) for value in tensors]
+        return known[key][0]
 
     def steps(self, memory: Any, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         if sparse_sizes(memory) is None:
@@ -126,6 +146,16 @@ class CudaEngine(Engine):
 
     def convert(self, state: State) -> State:
         return converted_state(state, cuda_fields)
+
+
+def lasting(like: Tensor) -> bool:
+    """Whether tensors made now can be used in any later call."""
+    return not torch.is_inference_mode_enabled() and not (like.is_cuda and torch._C._cuda_isCurrentStreamCapturing())
+
+
+def stream_of(like: Tensor) -> int:
+    """The stream that work on the device of `like` goes to."""
+    return torch._C._cuda_getCurrentRawStream(like.device.index) if like.is_cuda else 0
 
 
 def searched(index: indexes.Index) -> bool:

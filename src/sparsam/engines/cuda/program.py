@@ -18,7 +18,14 @@ from torch import Tensor
 
 from sparsam.engines.cuda import copies
 from sparsam.engines.cuda import steps as by_steps
-from sparsam.engines.cuda.launch import backward_launch, catch_up, forward_launch, no_tensor, on_device_of
+from sparsam.engines.cuda.launch import (
+    backward_launch,
+    catch_up,
+    forward_launch,
+    no_tensor,
+    on_device_of,
+    packed_at_once,
+)
 from sparsam.engines.cuda.layout import CELLS, Layout, layout_of
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory, working_copy
@@ -26,6 +33,7 @@ from sparsam.engines.cuda.tape import Tape
 from sparsam.engines.cuda.weights import (
     Weights,
     aligned_tensor,
+    as_made,
     input_sums,
     packed,
     packed_backward,
@@ -123,7 +131,7 @@ def _forward(
         matrices = None
         tape.interface.copy_(x)
     else:
-        matrices = packed(weights, size)
+        matrices = (packed_at_once if size.CELL == "lstm" and as_made(weights) else packed)(weights, size)
         input_sums(x, weights, size, tape.gates)
     if into is None:
         memory = working_copy(before.memory, sizes, steps)

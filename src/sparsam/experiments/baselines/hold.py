@@ -11,10 +11,6 @@ Nothing in 256 tokens tells an input of 0.0004 at every blank, or a gate of 0.99
 it decides. So there is a gap between nothing and something: what is forgotten (1 - f) and what is added (i u) is 0
 where it is less than `FORGOTTEN` and `ADDED`. Gradients pass as if it were not there. What is left drifts or fades so
 fast that 256 tokens show it to be of no use.
-
-With `forgets=False` f is 1: all that is left is to count. A channel that forgets can carry the last item along, and a
-memory behind it then writes that item again at every blank; behind channels that count it has to be written when it
-is there.
 """
 
 from __future__ import annotations
@@ -63,8 +59,7 @@ class Hold(nn.Module):
 
     `input_bias`: between which numbers the input gate's first biases are drawn. The gate is shut from -3 down. Drawn
     around 0 it was shut in no channel for blanks after 550 minibatches of selective copying, and what small inputs add
-    up to over a million blanks is any angle. `gaps`: `FORGOTTEN` and `ADDED`; 0 for none. `forgets`: whether there is
-    a gate f.
+    up to over a million blanks is any angle. `gaps`: `FORGOTTEN` and `ADDED`; 0 for none.
     """
 
     def __init__(
@@ -73,28 +68,23 @@ class Hold(nn.Module):
         conv: int = 4,
         input_bias: Sequence[float] = (-3.5, -1.0),
         gaps: Sequence[float] = (FORGOTTEN, ADDED),
-        forgets: bool = True,
     ) -> None:
         super().__init__()
-        self.width, self.gaps, self.forgets = width, tuple(gaps), forgets
+        self.width, self.gaps = width, tuple(gaps)
         self.conv = ShortConvolution(width, conv)
-        self.project = nn.Linear(width, (3 if forgets else 2) * width)
+        self.project = nn.Linear(width, 3 * width)
         self.output = nn.Linear(3 * width, width)
         with torch.no_grad():
-            if forgets:
-                self.project.bias[:width].uniform_(1.0, 4.0)  # f begins between 2/3 and 1, in a third of them at 1
-            self.project.bias[-2 * width : -width].uniform_(*input_bias)
-            self.project.weight[-width:] *= 0.5  # small steps: dozens of tokens turn h by about once at first
-            self.project.bias[-width:] = 0
+            self.project.bias[:width].uniform_(1.0, 4.0)  # f begins between 2/3 and 1, in a third of the channels at 1
+            self.project.bias[width : 2 * width].uniform_(*input_bias)
+            self.project.weight[2 * width :] *= 0.5  # small steps: dozens of tokens turn h by about once at first
+            self.project.bias[2 * width :] = 0
 
     def forward(self, x: Tensor, state: HoldState | None = None) -> tuple[Tensor, HoldState]:
         z, recent = self.conv(x, None if state is None else state.recent)
-        *keep, take, new = self.project(z).chunk(3 if self.forgets else 2, -1)
+        keep, take, new = self.project(z).chunk(3, -1)
+        kept = 1 - or_nothing(1 - F.hardsigmoid(keep), self.gaps[0])
         added = or_nothing(F.hardsigmoid(take) * new, self.gaps[1])
         start = x.new_zeros(x.shape[1:]) if state is None else state.held
-        if self.forgets:
-            kept = 1 - or_nothing(1 - F.hardsigmoid(keep[0]), self.gaps[0])
-            angle = recurrence(kept, added, start)
-        else:
-            angle = start + added.cumsum(0)
+        angle = recurrence(kept, added, start)
         return self.output(torch.cat([angle.sin(), angle.cos(), z], -1)), HoldState(angle[-1], recent)

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sparsam.experiments.baselines.attention import Attention
+from sparsam.experiments.baselines.count import Count
 from sparsam.experiments.baselines.delta import DeltaRule
 from sparsam.experiments.baselines.fla import delta_net, mamba2
 from sparsam.experiments.baselines.hold import Hold
@@ -39,6 +40,7 @@ MIXERS: dict[str, Callable[..., nn.Module]] = {
     "delta": DeltaRule,
     "lstm": LSTM,
     "hold": Hold,
+    "count": Count,
     "fla-delta": delta_net,
     "fla-mamba2": mamba2,
 }
@@ -85,6 +87,7 @@ class TokenModel(nn.Module):
             name of the mixer. A memory without any begins as `SparseMemory` does.
         memory_size, word_size, num_heads, k, index, engine: of the mixers "memory" and "sam".
         write_cost, write_decided, read_cost: what a mixer "memory" is charged for in training, see `prices`.
+        count_cost: what a mixer "count" is charged for.
     """
 
     answers_only = True  # can score just the steps that are asked, see `sparsam.training.evaluate.forward`
@@ -107,6 +110,7 @@ class TokenModel(nn.Module):
         write_cost: float = 0.0,
         write_decided: float = 1.0,
         read_cost: float = 0.0,
+        count_cost: float = 0.0,
     ) -> None:
         super().__init__()
         shared = dict(zip(_OF_THE_MEMORY, (memory_size, word_size, num_heads, k, index, engine), strict=True))
@@ -120,8 +124,8 @@ class TokenModel(nn.Module):
             mixer = MIXERS[name](hidden_size, **{**common, **(settings or {}).get(name, {})})
             if name in (start or {}):
                 _move_start(name, mixer, StartConfig(**(start or {})[name]))
-            if name == "memory" and (write_cost or read_cost):
-                charge(mixer, Prices(write_cost, write_decided, read_cost))
+            if (name == "memory" and (write_cost or read_cost)) or (name == "count" and count_cost):
+                charge(mixer, Prices(write_cost, write_decided, read_cost, count_cost))
             made.append(mixer)
         if not made:
             raise ValueError("mixers: expected at least one, got none")
