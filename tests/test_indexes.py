@@ -78,7 +78,7 @@ def test_no_engine_is_an_error_with_all_reasons():
         ("linear", "linear"),
         ("scan", "scan"),
         (sparsam.LSH(checks=8), "lsh"),
-        ("auto", "linear up to 3,000 words (120,000 to 600,000 where codes are searched), then scan"),
+        ("auto", "linear up to 3,000 words (200,000 to 600,000 where codes are searched), then scan"),
         (sparsam.Auto(sparsam.LSH()), "linear up to 3,000 words, then lsh"),
         (sparsam.Auto(sparsam.KDForest(), exact_until=10), "linear up to 10 words, then kdtree"),
     ],

@@ -26,7 +26,7 @@ namespace sparsam::SPARSAM_ISA {
 struct ScanSettings {
   int32_t checks = 96;  // words proposed per query
   int32_t reach = 58;   // hundredths, in cells (cells.h) of words of width 32; with 0 all of them are read
-  int32_t cells_from = 120'000;  // words that change from which on a long call puts them into cells (growing_cells.h)
+  int32_t cells_from = 200'000;  // words that change from which on a long call puts them into cells (growing_cells.h)
   uint64_t seed = 0;
   bool by_distance = false;  // the nearest words, not those of largest inner product
 };

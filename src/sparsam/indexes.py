@@ -71,7 +71,7 @@ class Scan(Index):
     hashes and trees miss.
 
     Many words are put into cells: those that a memory is pre-loaded with, from 65,536 on, and those that were written,
-    from 120,000 on, in a call of 2,048 steps or more. A query reads the cells near it and, of all others, the words
+    from 200,000 on, in a call of 2,048 steps or more. A query reads the cells near it and, of all others, the words
     that may be as similar: a few hundredths of them.
 
     Args:
@@ -87,7 +87,7 @@ class Scan(Index):
     kind: ClassVar[str] = "scan"
     checks: int = 96
     reach: int = 58
-    cells_from: int = 120_000
+    cells_from: int = 200_000
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -168,7 +168,7 @@ class Thresholds(NamedTuple):
 
 
 CROSSOVER = 3_000
-MEASURED = Thresholds(CROSSOVER, 120_000, 600_000)
+MEASURED = Thresholds(CROSSOVER, 200_000, 600_000)
 
 
 @register
@@ -179,7 +179,7 @@ class Auto(Index):
     Args:
         index: the approximate index.
         exact_until: the most words that are searched exactly; None for what was measured: 3,000, and for a scan of
-            words that were written, on processors with fast products of bytes, 120,000 in a call of 2,048 steps or
+            words that were written, on processors with fast products of bytes, 200,000 in a call of 2,048 steps or
             more and 600,000 in a shorter one.
     """
 
