@@ -73,6 +73,23 @@ def test_the_step_that_is_captured_is_the_references(name, controller):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("controller", ["lstm", "gru"])
+def test_cells_that_are_compiled_are_the_controllers(controller):
+    torch.manual_seed(0)
+    model = sparsam.DAM(3, 2, hidden_size=5, memory_size=9, word_size=4, num_heads=2, controller=controller)
+    kind = model.controller_kind
+    cell = Cell(kind.cell, 5, kind.weights(model.controller), (model.interface.weight, model.interface.bias))
+    state = dataclasses.replace(model.initial_state(2), hidden=torch.randn(2, 5), read=torch.randn(2, 2, 4))
+    if controller == "lstm":
+        state = dataclasses.replace(state, cell=torch.randn(2, 5))
+    x = torch.randn(2, 3)
+    _, expected = model.control(x, state)
+    found = dense.written_out(cell, torch.cat([x, state.read.flatten(1)], dim=-1), state)
+    assert found.keys() == expected.keys()
+    for name, value in found.items():
+        torch.testing.assert_close(value, expected[name])
+
+
 def test_what_cannot_be_captured_runs_without_a_graph(monkeypatch):
     def refuse(*args):
         raise RuntimeError("no capture here")

@@ -44,8 +44,10 @@ def stepper(memory: DenseMemoryModel, cell: Cell, names: list[str], accesses: li
         fields: dict[str, Any] = {"hidden": None, "cell": None, **dict(zip(names, values))}
         state: Any = memory.state_class(**fields)
         inputs = torch.cat([x, state.read.flatten(1)], dim=-1)
-        # torch's own cells: one kernel for all gates, where the reference's step has a dozen
-        if lstm:
+        # torch's own cells: one kernel for all gates, where the reference's step has a dozen; the compiler fuses those
+        if torch.compiler.is_compiling():
+            fields |= written_out(cell, inputs, state)
+        elif lstm:
             fields["hidden"], fields["cell"] = torch.lstm_cell(inputs, (state.hidden, state.cell), *cell.weights)
         else:
             fields["hidden"] = torch.gru_cell(inputs, state.hidden, *cell.weights)
@@ -56,6 +58,20 @@ def stepper(memory: DenseMemoryModel, cell: Cell, names: list[str], accesses: li
         return torch.cat([fields["hidden"], read.flatten(1)], dim=-1), *(fields[name] for name in names)
 
     return step
+
+
+def written_out(cell: Cell, x: Tensor, state: Any) -> dict[str, Tensor]:
+    """The controller's step by its equations (`sparsam.controllers`)."""
+    w_ih, w_hh, b_ih, b_hh = cell.weights
+    from_x, from_h = F.linear(x, w_ih, b_ih), F.linear(state.hidden, w_hh, b_hh)
+    if cell.name == "lstm":
+        i, f, g, o = (from_x + from_h).chunk(4, dim=-1)
+        carried = torch.sigmoid(f) * state.cell + torch.sigmoid(i) * torch.tanh(g)
+        return {"hidden": torch.sigmoid(o) * torch.tanh(carried), "cell": carried}
+    (x_reset, x_update, x_new), (h_reset, h_update, h_new) = from_x.chunk(3, dim=-1), from_h.chunk(3, dim=-1)
+    update = torch.sigmoid(x_update + h_update)
+    new = torch.tanh(x_new + torch.sigmoid(x_reset + h_reset) * h_new)
+    return {"hidden": (1 - update) * new + update * state.hidden}
 
 
 def sequences_of(memory: DenseMemoryModel, cell: Cell, names: list[str]) -> Any:

@@ -37,10 +37,10 @@ class SearchPlan(NamedTuple):
     block: int  # rows that it looks at together
     stages: int  # blocks on their way
     warps: int
-    registers: int | None  # to a thread; with 64, four programs are on a multiprocessor in place of two
+    registers: int | None  # to a thread, where it is not left to the compiler
 
 
-EXACT, CODED = SearchPlan(128, 4, 8, 64), SearchPlan(256, 4, 8, 64)
+EXACT, CODED = SearchPlan(128, 3, 4, None), SearchPlan(256, 4, 4, None)
 
 _compiled: dict[Any, Any] = {}
 

@@ -119,10 +119,10 @@ class SparseLinks:
         tensors = [F.pad(value, (0, 0, 0, more), value=blank) for value, blank in zip(self.tensors()[:4], values)]
         return self._with([*tensors, self.precedence_columns, self.precedence_weights])
 
-    def working_copy(self, rows: int) -> SparseLinks:
-        """What a call writes to."""
+    def working_copy(self, rows: int, apart: bool = False) -> SparseLinks:
+        """What a call writes to; `apart`: no two tensors in one piece of memory."""
         columns, weights = self.predecessor_columns, self.predecessor_weights
-        if columns.stride(1) == 0 and weights.stride(1) == 0:  # no entry anywhere
+        if columns.stride(1) == 0 and weights.stride(1) == 0 and not apart:  # no entry anywhere
             batch, there, k_links = columns.shape
             places, count = _blank_places(batch, max(rows, there), k_links)
             empty = cut(torch.full((count,), -1, dtype=torch.int32, device=columns.device), places[True]).values()

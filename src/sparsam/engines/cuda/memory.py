@@ -245,13 +245,13 @@ def capacity_for(memory: CudaMemory, sizes: Any, steps: int) -> Capacity:
     return Capacity(rows, places, touched, entries, ordered)
 
 
-def working_copy(memory: CudaMemory, sizes: Any, steps: int) -> CudaMemory:
-    """What a call of `steps` steps writes to: a copy with room for what it can add."""
+def working_copy(memory: CudaMemory, sizes: Any, steps: int, apart: bool = False) -> CudaMemory:
+    """What a call of `steps` steps writes to: a copy with room for what it can add; `apart`: no two in one piece."""
     capacity = capacity_for(memory, sizes, steps)
     batch, _, width = memory.words.shape
     if capacity.ordered:
         memory = in_order(memory)
-    if memory.words.stride(1) == 0 and memory.start is None:  # blank and never touched: every number is 0
+    if memory.words.stride(1) == 0 and memory.start is None and not apart:  # blank and never touched: every number is 0
         shape = (batch, capacity.rows, capacity.places, width, memory.usage is not None)
         tensors: dict[str, Any] = _blank(*shape, memory.words.device)
     else:
