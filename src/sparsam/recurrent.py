@@ -102,7 +102,7 @@ class Recurrent(nn.Module):
         """A tensor of the device and type of this module's states: float32 for parameters `like` of half precision."""
         if self.memory is None or like.dtype in (torch.float32, torch.float64):
             return like
-        return like.new_empty((), dtype=engines.plan(self).engine.holds(like.dtype))
+        return like.new_empty((), dtype=engines.engine_of(self).holds(like.dtype))
 
     def start_fields(self, batch: int, like: Tensor) -> dict[str, Any]:
         """The fields of a fresh state besides the memory's."""
@@ -133,7 +133,7 @@ class Recurrent(nn.Module):
                 if isinstance(initial_memory, Tensor) and initial_memory.dtype == self.like.dtype:
                     initial_memory = initial_memory.to(like.dtype)
                 checks.initial_memory(initial_memory, batch_size, memory.rows, memory.width, like)
-            held = engines.plan(self).engine.fresh(memory, batch_size, initial_memory, like)
+            held = engines.engine_of(self).fresh(memory, batch_size, initial_memory, like)
             fields = {**held, **self.start_fields(batch_size, like)}
         return self._started(fields)
 

@@ -32,7 +32,7 @@ from sparsam.trace import READ, WRITE, Access
 
 MOST_ACCESSES = 256  # rows of a step that a program compares with each other
 MOST_LINKS = 128
-DTYPES = (torch.float32, torch.bfloat16)
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)  # float16 of parameters, x and states; it computes in float32
 TRITON_IS_THERE = importlib.util.find_spec("triton") is not None
 
 MOST_STARTS = 8  # kept of one memory, by batch size
@@ -66,7 +66,7 @@ class CudaEngine(Engine):
         if not searched(sizes.index):
             return f"it has exact search (index='linear') and scans ('scan', 'auto') only, not {sizes.index}"
         if like.dtype not in DTYPES:
-            return f"it runs in float32 or bfloat16, the parameters are {like.dtype}"
+            return f"it runs in float32, bfloat16 or float16, the parameters are {like.dtype}"
         if sizes.k_links > MOST_LINKS:
             return f"it has room for {MOST_LINKS} links to a row, not {sizes.k_links}"
         if accesses_of(sizes.heads, sizes.k) > MOST_ACCESSES:
@@ -115,6 +115,8 @@ class CudaEngine(Engine):
             super().check(memory, state)
 
     def _run(self, memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+        if x.dtype == torch.float16:
+            return self._run_in_singles(memory, cell, x, state, ends, record)
         if torch.compiler.is_compiling():
             return operators.traced_run(memory, cell, x, state, ends, record)
         if x.shape[0] == 1 and ends is None and not record and not torch.is_grad_enabled():
@@ -145,6 +147,19 @@ class CudaEngine(Engine):
         accesses = traced(call.run) if record else []
         call.after, call.run = None, None  # what the state needs; the tape itself belongs to the graph
         return Ran(out.joint, fields, accesses)
+
+    def _run_in_singles(
+        self, memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool
+    ) -> Ran:
+        """A run in float32 from and to float16: the kernels' own sums would leave its range."""
+        if cell is not None:
+            parameters = [tuple(each.float() for each in part) for part in (cell.weights, cell.interface)]
+            cell = Cell(cell.name, cell.hidden, *parameters)  # type: ignore[arg-type]
+        held = {name: getattr(state, name) for name in ("hidden", "cell", "read", "read_weights")}
+        singles = {name: value.float() for name, value in held.items() if value is not None}
+        ran = self._run(memory, cell, x.float(), state.with_fields(**singles), ends, record)
+        back = {name: ran.fields[name].to(x.dtype) for name in singles if name in ran.fields}
+        return Ran(ran.joint.to(x.dtype), {**ran.fields, **back}, ran.accesses)
 
     def convert(self, state: State) -> State:
         return converted_state(state, cuda_fields)
