@@ -5,6 +5,7 @@ It also says what `import sparsam` takes where torch has been imported.
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -95,9 +96,10 @@ def rollout(model: Any, batch: int, width: int) -> Callable[[], None]:
 
 
 def import_seconds(times: int) -> list[float]:
-    """Seconds that `import sparsam` takes in processes of its own, torch being there; one more warms the disk."""
-    command = [sys.executable, "-c", IMPORT]
-    return [float(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(times + 1)][1:]
+    """Seconds of `import sparsam` in processes of its own, torch being there; one before them leaves bytecode."""
+    command, compiled = [sys.executable, "-c", IMPORT], {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    runs = [subprocess.run(command, env=compiled, capture_output=True, check=True) for _ in range(times + 1)]
+    return [float(run.stdout) for run in runs][1:]
 
 
 def filling(model: Any, batch: int, calls: int) -> tuple[float, float]:
