@@ -12,7 +12,7 @@
 // that a trained model wrote (docs/ann.md).
 //
 // However far the best stand out, no query reads more than most_read() words, those with the largest bounds first: a
-// 128th of all where cells tell the words apart. Where they do not (random words lie in no cells) a sample of words asked
+// 128th of all where cells tell the words apart, a 64th where cells are large. Where they do not (random words lie in no cells) a sample of words asked
 // for their neighbours shows it when the cells are made, and more is read.
 //
 // Centroids come from a few rounds of k-means over a fixed sample, so they depend on the words and their order alone.
@@ -54,6 +54,7 @@ class Cells {
         std::vector<float>* distance_in_order = nullptr)
       : width_(width) {
     while (count_ * words_each < n) count_ *= 2;
+    doublings_ = words_each > kWords ? 1 : 0;  // large cells tell less
     train(words, n, threads);
     std::vector<int32_t> cell(at(n));
     std::vector<float> distance(at(n));

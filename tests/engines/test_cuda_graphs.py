@@ -73,23 +73,6 @@ def test_the_step_that_is_captured_is_the_references(name, controller):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("controller", ["lstm", "gru"])
-def test_cells_that_are_compiled_are_the_controllers(controller):
-    torch.manual_seed(0)
-    model = sparsam.DAM(3, 2, hidden_size=5, memory_size=9, word_size=4, num_heads=2, controller=controller)
-    kind = model.controller_kind
-    cell = Cell(kind.cell, 5, kind.weights(model.controller), (model.interface.weight, model.interface.bias))
-    state = dataclasses.replace(model.initial_state(2), hidden=torch.randn(2, 5), read=torch.randn(2, 2, 4))
-    if controller == "lstm":
-        state = dataclasses.replace(state, cell=torch.randn(2, 5))
-    x = torch.randn(2, 3)
-    _, expected = model.control(x, state)
-    found = dense.written_out(cell, torch.cat([x, state.read.flatten(1)], dim=-1), state)
-    assert found.keys() == expected.keys()
-    for name, value in found.items():
-        torch.testing.assert_close(value, expected[name])
-
-
 def test_what_cannot_be_captured_runs_without_a_graph(monkeypatch):
     def refuse(*args):
         raise RuntimeError("no capture here")
@@ -210,31 +193,3 @@ def test_sequences_of_any_length_are_put_together(monkeypatch, name):
     with torch.no_grad():
         sequences(x, tuple(getattr(model.initial_state(3), name) for name in names), None)
     assert made[8:] == [13]
-
-
-def test_a_step_that_cannot_be_compiled_is_captured_as_it_is(monkeypatch):
-    monkeypatch.setattr(graphs, "Capture", EagerCapture)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-
-    def refuse(step, dynamic):
-        raise RuntimeError("no compiler here")
-
-    monkeypatch.setattr(torch, "compile", refuse)
-    weight = torch.ones(1, requires_grad=True)
-    sequences = graphs.Sequences(lambda x, h: (x * weight + h, h + x * weight), (weight,), compiled=True)
-    x, start = torch.randn(3, 2, 1), (torch.zeros(2, 1),)
-    with torch.no_grad():
-        sequences(x, start)  # without gradients nothing is compiled
-    with pytest.warns(UserWarning, match="without torch.compile .RuntimeError: no compiler here"):
-        y, _ = sequences(x, start)
-    torch.testing.assert_close(y.detach(), x.cumsum(0))
-    assert sequences.reason is None and len(sequences.captures) == 2
-
-
-def test_compile_step_reaches_what_is_captured():
-    for compile_step in (False, True):
-        model = sparsam.DAM(input_size=3, output_size=2, memory_size=9, compile_step=compile_step)
-        kind, interface = model.controller_kind, (model.interface.weight, model.interface.bias)
-        cell = Cell(kind.cell, 100, kind.weights(model.controller), interface)
-        sequences = dense.sequences_of(model.memory, cell, ["hidden", "cell", *model.memory.shapes()])
-        assert sequences.compiled is compile_step

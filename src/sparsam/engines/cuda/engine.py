@@ -95,6 +95,8 @@ class CudaEngine(Engine):
             fields = self.fresh(memory, batch, None, like)
             links = fields["links"].tensors() if "links" in fields else ()
             tensors = (fields["read"], fields["read_rows"], fields["read_weights"], *fields["memory"].tensors(), *links)
+            if any(type(value) is not Tensor for value in tensors):  # of a mode that makes tensors of its own kind
+                return fields
             known[key] = fields, [(value, value._version) for value in tensors]
         return known[key][0]
 
@@ -165,7 +167,9 @@ class CudaEngine(Engine):
 
 def lasting(like: Tensor) -> bool:
     """Whether tensors made now can be used in any later call."""
-    return not torch.is_inference_mode_enabled() and not (like.is_cuda and torch._C._cuda_isCurrentStreamCapturing())
+    if torch.is_inference_mode_enabled() or torch._C._functorch.peek_interpreter_stack() is not None:
+        return False
+    return not (like.is_cuda and torch._C._cuda_isCurrentStreamCapturing())
 
 
 def stream_of(like: Tensor) -> int:
