@@ -323,10 +323,10 @@ def test_extrapolation() -> None:
 
 def test_copy_beyond_the_trained_length() -> None:
     found = load("copy_lengths")
-    rows = table(RESULTS, "seed", "minibatches", "20")
-    for cells, run in zip(rows, found["rows"], strict=True):
-        for cell, value in zip(cells, (run["seed"], run["minibatches"], *run["bits"].values()), strict=True):
-            assert_cell(cell, [value], f"copy beyond the trained length, seed {run['seed']}")
+    for head, runs in (("seed", found["rows"]), ("seed, Adam", found["adam"]["rows"])):
+        for cells, run in zip(table(RESULTS, head, "minibatches", "20"), runs, strict=True):
+            for cell, value in zip(cells, (run["seed"], run["minibatches"], *run["bits"].values()), strict=True):
+                assert_cell(cell, [value], f"copy beyond the trained length, {head} {run['seed']}")
     (shipped,) = (run for run in found["rows"] if run["run"] == found["shipped"])
     cells = row(README, "copy, trained on 1 to 40 items")
     assert_cell(cells[2], [shipped["bits"]["200"], shipped["bits"]["400"]], "README, copy")

@@ -57,11 +57,23 @@ def test_seeds_form_one_line_with_median_and_range(runs: list[Path]) -> None:
 def test_a_seed_that_has_ended_counts_on_with_its_last_value(tmp_path: Path) -> None:
     lengths = {0: [10.0, 0.0], 1: [10.0, 8.0, 6.0, 4.0], 2: [10.0, 9.0, 8.0]}
     folders = [RunFolder(make_run(tmp_path / str(seed), RunConfig(seed=seed), y)) for seed, y in lengths.items()]
+    for folder in folders:
+        folder.write_result({"reason": "steps"})
     (line,) = curves.collect(folders, "bits_per_sequence")
     x, middle, low, high = line.spread()
     assert x.tolist() == [8, 16, 24, 32]  # as far as the longest run
     assert middle.tolist() == [10, 8, 6, 4] and low.tolist() == [10, 0, 0, 0] and high.tolist() == [10, 9, 8, 8]
     assert line.ends() == ([16, 32, 24], [0, 4, 8])
+
+
+def test_a_seed_that_was_cut_off_counts_as_far_as_it_went(tmp_path: Path) -> None:
+    lengths = {0: [10.0, 0.0], 1: [10.0, 8.0, 6.0, 4.0]}
+    folders = [RunFolder(make_run(tmp_path / str(seed), RunConfig(seed=seed), y)) for seed, y in lengths.items()]
+    folders[1].write_result({"reason": "steps"})
+    (line,) = curves.collect(folders, "bits_per_sequence")
+    x, middle, low, high = line.spread()
+    assert x.tolist() == [8, 16, 24, 32]
+    assert middle.tolist() == [10, 4, 6, 4] and low.tolist() == [10, 0, 6, 4] and high.tolist() == [10, 8, 6, 4]
 
 
 def test_over_seconds(runs: list[Path]) -> None:

@@ -2,7 +2,8 @@
 
 Runs that differ in nothing but their seed form one line: the median over seeds, inside a band from the lowest to the
 highest. A seed that has ended (solved, or out of time) counts on with its last value, marked by a dot, so the line goes
-as far as the longest run. Lines are named at their right end, so nobody has to hunt through a legend.
+as far as the longest run; one that was cut off counts as far as it went. Lines are named at their right end, so nobody
+has to hunt through a legend.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Curve:
     label: str
     seeds: list[tuple[np.ndarray, np.ndarray]]
     steps: bool = False
+    cut_off: tuple[bool, ...] = ()  # of each seed, whether it was; none if not given
 
     def spread(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """x, median, lowest and highest, from where all seeds have a value to where the last one ends."""
@@ -38,7 +40,12 @@ class Curve:
         grid = np.unique(np.concatenate([x for x, _ in self.seeds]))
         grid = grid[grid >= first]
         values = np.stack([self._at(grid, x, y) for x, y in self.seeds])
-        return grid, np.median(values, 0), values.min(0), values.max(0)
+        for row, (x, _), cut_off in zip(values, self.seeds, self.cut_off):
+            if cut_off:
+                row[grid > x[-1]] = np.nan
+        told = ~np.isnan(values).all(0)
+        grid, values = grid[told], values[:, told]
+        return grid, np.nanmedian(values, 0), np.nanmin(values, 0), np.nanmax(values, 0)
 
     def _at(self, grid: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """One seed's values on the grid; beyond its end, its last one."""
@@ -56,6 +63,7 @@ def collect(runs: Sequence[RunFolder], measure: str, kind: str = "eval", against
     if against not in AXES:
         raise ValueError(f"against: expected one of {', '.join(AXES)}, got {against!r}")
     groups: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+    cut_off: dict[str, list[bool]] = {}
     labels = run_labels([run.config() for run in runs])
     for run, label in zip(runs, labels, strict=True):
         points = [
@@ -68,7 +76,8 @@ def collect(runs: Sequence[RunFolder], measure: str, kind: str = "eval", against
         if points:
             x, y = zip(*points, strict=True)
             groups.setdefault(label, []).append((np.array(x, float), np.array(y, float)))
-    return [Curve(label, seeds, steps=kind == "level") for label, seeds in groups.items()]
+            cut_off.setdefault(label, []).append(run.result() is None)
+    return [Curve(label, seeds, kind == "level", tuple(cut_off[label])) for label, seeds in groups.items()]
 
 
 def draw(

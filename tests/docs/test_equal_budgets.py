@@ -1,0 +1,74 @@
+"""Tables of models that had the same budget (docs/results.md, docs/results_real_data.md) against their JSON."""
+
+from __future__ import annotations
+
+import re
+import statistics
+
+from tests.docs.pages import REAL, RESULTS, assert_cell, load, row, table, tables
+
+NAMES = {
+    "SAM, K = 4": "sam-linear",
+    "SAM, K = 8": "sam-k8",
+    "SAM, K = 16": "sam-k16",
+    "DAM": "dam",
+    "NTM": "ntm",
+    "LSTM": "lstm",
+}
+
+
+def mean_and_deviation(values: list[float]) -> list[float]:
+    return [statistics.mean(values), *([statistics.stdev(values)] if len(values) > 1 else [])]
+
+
+def test_figure_2_by_sequences() -> None:
+    runs = load("figure2_sequences")["rows"]
+    rows = table(RESULTS, "By sequences", "Model")
+    assert {(cells[0], NAMES[cells[1]]) for cells in rows} == {(run["task"], run["model"]) for run in runs}
+    for task, model, seeds, below, reached, final, seen in rows:
+        mine = [run for run in runs if (run["task"], run["model"]) == (task, NAMES[model])]
+        where = f"figure 2 by sequences, {task}, {model}"
+        solved = [run["below_0.1_at"] for run in mine if run["below_0.1_at"] is not None]
+        bits = sorted(run["bits_per_sequence"] for run in mine)
+        sequences = [run["sequences"] for run in mine]
+        assert_cell(seeds, [len(mine)], where)
+        assert_cell(below, [len(solved)], where)
+        assert_cell(reached, [statistics.median(solved), min(solved), max(solved)] if solved else [], where)
+        assert_cell(final, [statistics.median(bits), *bits], where)
+        assert_cell(seen, sorted({min(sequences), max(sequences)}), where)
+    repeated = row(RESULTS, "Figure 2 by sequences")
+    assert_cell(repeated[3], [len(runs)], "runs of figure 2 by sequences")
+
+
+def test_figure_2_on_the_way() -> None:
+    runs = load("figure2_sequences")["rows"]
+    head = next(t[0] for t in tables(RESULTS.read_text(encoding="utf-8")) if t[0][0] == "Bits after")
+    for first, *cells in table(RESULTS, "Bits after"):
+        task, sequences = first.split(", ")
+        for name, cell in zip(head[1:], cells, strict=True):
+            mine = [run for run in runs if (run["task"], run["model"]) == (task, NAMES[name])]
+            there = [dict(map(tuple, run["curve"])).get(int(sequences.replace(",", ""))) for run in mine]
+            bits = [value for value in there if value is not None]
+            assert_cell(cell, sorted({min(bits), max(bits)}), f"figure 2, {task} after {sequences}, {name}")
+
+
+def test_babi_from_scratch() -> None:
+    runs = load("babi_from_scratch")["long"]
+    head = next(t[0] for t in tables(REAL.read_text(encoding="utf-8")) if t[0][0] == "task, from scratch")
+    for cells in table(REAL, "task, from scratch"):
+        for name, cell in zip(head[1:], cells[1:], strict=True):
+            if name.endswith("(paper)"):
+                continue
+            model, count = re.fullmatch(r"(\S+) \((\d+)\)", name).groups()  # type: ignore[union-attr]
+            tests = [run["test"] for key, run in runs.items() if key.rpartition("-")[0] == model]
+            assert len(tests) == int(count), name
+            task = cells[0].partition(":")[0]
+            errors = [100 * (test["tasks"][task] if task.isdigit() else test["mean"]) for test in tests]
+            if cells[0].startswith("failed"):
+                errors = [test["failed"] for test in tests]
+            assert_cell(cell, mean_and_deviation(errors), f"bAbI from scratch, {cells[0]}, {name}")
+    errors = [100 * run["test"]["mean"] for key, run in runs.items() if key.startswith("sam")]
+    steps = [run["minibatches"] for key, run in runs.items() if key.startswith("sam")]
+    cells = row(REAL, "bAbI, SAM, 3 seeds, with augmentation, from scratch")
+    shown = cells[3].partition(", a thirteenth")[0]
+    assert_cell(shown, [*mean_and_deviation(errors), *errors, min(steps), max(steps)], "bAbI from scratch, target")
