@@ -6,15 +6,20 @@ train on 16 to 256 tokens and test on up to 1,000,000, streamed in pieces.
 A memory with a row for every token answers by search alone, and what it costs grows with what it holds. The models with
 `selective` in their name begin with a nearly closed write gate (0.12 instead of 0.88) and learn to open it for what
 matters. They are tested with 1,024 rows, however long the sequence, where a row counts as accessed from a weight of 0.5
-on: a word that was written through a closed gate leaves its row the first to be written again. A price of writing
-(`model.write_cost`, see `sparsam.experiments.baselines.prices`) makes a trained model close the gate:
+on: a word that was written through a closed gate leaves its row the first to be written again. Recall alone does not
+teach that; prices do (`sparsam.experiments.baselines.prices`), in two runs that go on from a trained one. The first
+tells what must be kept from the rest, the second opens and closes the gates for good and makes idle reads blunt:
 
     sparsam reproduce induction --model memory-selective --seeds 1 --out runs/induction
     sparsam reproduce induction --model memory-selective --seeds 1 --out runs/priced --set model.write_cost=0.1
-        --set weights=runs/induction/induction-memory-selective-0          (one line)
+        --set weights=runs/induction/induction-memory-selective-0 --set steps=400              (one line)
+    sparsam reproduce induction --model memory-selective --seeds 1 --out runs/decided --set model.write_cost=0.3
+        --set model.write_decided=0.1 --set model.read_cost=0.02 --set steps=700
+        --set weights=runs/priced/induction-memory-selective-0                                  (one line)
 
 Selective copying asks for an order as well. A memory layer has none, so something beside it must count: an LSTM, SAM's
-controller, or the recurrence with exact gates (`sparsam.experiments.baselines.hold`).
+controller, the recurrence with exact gates (`hold`) or counters (`count`), which have a price as well
+(`model.count_cost`).
 """
 
 from __future__ import annotations
