@@ -1,7 +1,14 @@
-"""`sparsam bench step`: one step per call, as in serving and reinforcement learning, beside `nn.LSTM` called so."""
+"""`sparsam bench step`: one step per call, as in serving and reinforcement learning, beside `nn.LSTM` called so.
+
+It also says what `import sparsam` takes where torch has been imported.
+"""
 
 from __future__ import annotations
 
+import os
+import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +25,7 @@ from benchmarks.timing import take_turns
 MILLION = 1_000_000
 CALLS = 50  # one-step calls before a backward pass
 FILLING = 4_000  # one-step calls over which the cost of a call is followed
+IMPORT = "import time, torch; begin = time.perf_counter(); import sparsam; print(time.perf_counter() - begin)"
 
 
 @benchmark("One step per call beside nn.LSTM called the same way.", threads=False)
@@ -46,6 +54,8 @@ def run(out: Path, quick: bool = False) -> Report:
         name = f"a call as the memory fills to {4 * FILLING:,} words, {how}, last over first of {FILLING:,}"
         report.add(Line(name, last / first, bound=1.5))
     report.raw["us per call as the memory fills"] = filled
+    report.raw["seconds of import"] = imported = import_seconds(5)
+    report.add(Line("import sparsam beyond import torch", statistics.median(imported), "s", bound=0.15))
     torch.set_num_threads(threads)
     print(report.table())
     print(report.write(out))
@@ -83,6 +93,13 @@ def rollout(model: Any, batch: int, width: int) -> Callable[[], None]:
         total.backward()
 
     return call
+
+
+def import_seconds(times: int) -> list[float]:
+    """Seconds of `import sparsam` in processes of its own, torch being there; one before them leaves bytecode."""
+    command, compiled = [sys.executable, "-c", IMPORT], {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    runs = [subprocess.run(command, env=compiled, capture_output=True, check=True) for _ in range(times + 1)]
+    return [float(run.stdout) for run in runs][1:]
 
 
 def filling(model: Any, batch: int, calls: int) -> tuple[float, float]:

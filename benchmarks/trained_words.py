@@ -40,7 +40,7 @@ class Written:
         return int(self.queries.shape[1])
 
 
-def model_of(weights: Path, pairs: int, index: indexes.Index) -> Any:
+def model_of(weights: Path, pairs: int, index: indexes.Index, similarity: str = "cosine") -> Any:
     """The trained model, with enough rows for what it writes along `pairs` pairs."""
     trained: Any = load_model(weights)[0]
     model = sparsam.SAM(
@@ -48,6 +48,7 @@ def model_of(weights: Path, pairs: int, index: indexes.Index) -> Any:
         trained.output_size,
         memory_size=WORDS_PER_PAIR * (pairs + 400),
         index=index,
+        similarity=similarity,
         engine="native",
     )
     model.load_state_dict(trained.state_dict())

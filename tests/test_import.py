@@ -9,9 +9,10 @@ from pathlib import Path
 
 PROGRAM = """
 import os, sys
-import torch, numpy
+import torch, numpy, gc
 modules, variables = set(sys.modules), dict(os.environ)
 import sparsam
+assert gc.isenabled()
 loaded = set(sys.modules) - modules
 unasked = ("matplotlib", "typer", "rich", "tensorboard", "PIL", "triton")
 heavy = [name for name in loaded if name.split(".")[0] in unasked]

@@ -24,7 +24,7 @@ struct VersionBatch {
   Versions<T> versions;
 };
 
-// `batch` versions of memories of this shape, as a list or as the core gave them.
+// `batch` versions of memories of this shape, as a list, in which None is a blank memory, or as the core gave them.
 template <class T>
 Versions<T> versions_from(nb::handle value, int64_t batch, const StoredShape& shape) {
   VersionBatch<T>* whole = nullptr;
@@ -40,8 +40,12 @@ Versions<T> versions_from(nb::handle value, int64_t batch, const StoredShape& sh
     refuse("versions", std::to_string(batch) + " of them, one per batch element", std::to_string(nb::len(items)));
   Versions<T> out;
   for (nb::handle item : items) {
+    if (item.is_none()) {
+      out.push_back(Version<T>::fresh(shape, nullptr));
+      continue;
+    }
     std::shared_ptr<Version<T>> version;
-    if (item.is_none() || !nb::try_cast(item, version, false) || version == nullptr)
+    if (!nb::try_cast(item, version, false) || version == nullptr)
       refuse("versions", std::string("versions of ") + ElementName<T>::kName, described(item));
     if (!(version->shape() == shape)) refuse("versions", described(shape), described(version->shape()));
     out.push_back(std::move(version));

@@ -95,11 +95,7 @@ class CandidateIndex {
     for (int h = 0; h < heads; ++h) {
       int32_t* found = out + h * stride;
       const int32_t n = query(queries + h * word_size_, scratch, found);
-      counts[h] = n;
-      if (hidden == nullptr) continue;
-      counts[h] = static_cast<int32_t>(std::remove_if(found, found + n, [&](int32_t row) {
-        return (hidden[static_cast<size_t>(row) / 64] >> (row % 64) & 1) != 0;
-      }) - found);
+      counts[h] = hidden == nullptr ? n : drop_hidden(found, n, hidden);
     }
   }
 
@@ -152,6 +148,12 @@ class CandidateIndex {
     rebuild();
     insertions_ = 0;
     ++rebuilds_;
+  }
+
+  // Returns how many of these rows are left.
+  static int32_t drop_hidden(int32_t* rows, int32_t n, const uint64_t* hidden) {
+    const auto is_hidden = [&](int32_t row) { return (hidden[static_cast<size_t>(row) / 64] >> (row % 64) & 1) != 0; };
+    return static_cast<int32_t>(std::remove_if(rows, rows + n, is_hidden) - rows);
   }
 
   void check_row(int32_t row) const {

@@ -11,6 +11,10 @@
 // words of width 32, in one of 500. How much is read follows from how far the best stand out, 0.7 to 3% of 600,000 words
 // that a trained model wrote (docs/ann.md).
 //
+// However far the best stand out, no query reads more than most_read() words, those with the largest bounds first: a
+// 128th of all where cells tell the words apart, a 64th where cells are large. Where they do not (random words lie in no cells) a sample of words asked
+// for their neighbours shows it when the cells are made, and more is read.
+//
 // Centroids come from a few rounds of k-means over a fixed sample, so they depend on the words and their order alone.
 #pragma once
 
@@ -18,6 +22,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <vector>
 
@@ -42,18 +47,20 @@ class Cells {
 
   static constexpr int32_t kWords = 256;      // in a cell, on average
 
-  // Of n words of `width` numbers, one after the other. `order` is what they are to be put in: order[i] is the word that
-  // comes i-th. Its cell and distance go to `cell_in_order` and `distance_in_order`, where these are asked for.
-  Cells(const float* words, int32_t n, int32_t width, int threads, std::vector<int32_t>& order,
+  // Of n words of `width` numbers, one after the other. `reach` is that of queries to come, for a query of length 1.
+  // `order` is what the words are to be put in: order[i] is the word that comes i-th. Its cell and distance go to `cell_in_order` and `distance_in_order`, where these are asked for.
+  Cells(const float* words, int32_t n, int32_t width, float reach, int threads, std::vector<int32_t>& order,
         int32_t words_each = kWords, std::vector<int32_t>* cell_in_order = nullptr,
         std::vector<float>* distance_in_order = nullptr)
       : width_(width) {
     while (count_ * words_each < n) count_ *= 2;
+    doublings_ = words_each > kWords ? 1 : 0;  // large cells tell less
     train(words, n, threads);
     std::vector<int32_t> cell(at(n));
     std::vector<float> distance(at(n));
     assign(words, n, threads, cell.data(), distance.data());
     arrange(cell, distance, order);
+    choose_limit(words, n, reach, threads, order);
     if (cell_in_order == nullptr) return;
     for (const int32_t i : order) {
       cell_in_order->push_back(cell[at(i)]);
@@ -107,6 +114,9 @@ class Cells {
     }
   }
   Part whole(int32_t c) const { return {begins_[at(c)], begins_[at(c) + 1]}; }
+
+  // The most that a query may read besides the nearest cells, of so many words.
+  int32_t most_read(int32_t words) const { return std::max(kReadAtLeast, words / kReadOf) << doublings_; }
 
   // Of all cells but the `near` ones, the words that may score `wanted` or more; when these are more than `most`, those
   // that may score best, about as many. `found` has room for count() parts, `cells` for count() numbers.
@@ -198,7 +208,81 @@ class Cells {
   static constexpr int32_t kAsked = 192;      // cells that tell where to halve
   static constexpr int32_t kMany = 65'535;  // words that a level counts no further than
 
+  static constexpr int32_t kReadAtLeast = 6144, kReadOf = 128, kMostDoublings = 5;
+  static constexpr int32_t kProbes = 32;  // words that are asked for their neighbours
+  static constexpr int32_t kNeighbours = 8;
+  static constexpr float kFound = 0.97f;  // share of the neighbours that has to be found
+
   static size_t at(int32_t i) { return static_cast<size_t>(i); }
+
+  float product(const float* a, const float* b) const {
+    float sums[kLanes] = {};
+    int32_t j = 0;
+    for (; j + kLanes <= width_; j += kLanes)
+      for (int32_t l = 0; l < kLanes; ++l) sums[l] += a[j + l] * b[j + l];
+    for (; j < width_; ++j) sums[0] += a[j] * b[j];
+    return std::accumulate(sums, sums + kLanes, 0.0f);
+  }
+
+  // Reads twice as much as long as too many neighbours of some words are missed. Several words are asked at a time,
+  // because going through all words takes longer than multiplying them.
+  void choose_limit(const float* words, int32_t n, float reach, int threads, const std::vector<int32_t>& order) {
+    constexpr int32_t kTogether = 8;
+    int32_t found[kProbes][kMostDoublings + 1];
+    parallel_parts(kProbes / kTogether, threads, [&](int32_t begin, int32_t end) {
+      std::vector<std::vector<float>> scores(kTogether, std::vector<float>(at(n)));
+      for (int32_t some = begin; some < end; ++some) {
+        const float* asked[kTogether];
+        for (int32_t i = 0; i < kTogether; ++i)
+          asked[i] = words + static_cast<size_t>((int64_t{some * kTogether + i} * 2 + 1) * n / (2 * kProbes)) * at(width_);
+        for (int32_t place = 0; place < n; ++place) {
+          const float* word = words + at(order[at(place)]) * at(width_);
+          for (int32_t i = 0; i < kTogether; ++i) scores[at(i)][at(place)] = product(asked[i], word);
+        }
+        for (int32_t i = 0; i < kTogether; ++i)
+          count_found(asked[i], scores[at(i)], reach, found[some * kTogether + i]);
+      }
+    });
+    for (; doublings_ < kMostDoublings; ++doublings_) {
+      int32_t sum = 0;
+      for (const auto& each : found) sum += each[doublings_];
+      if (static_cast<float>(sum) >= kFound * kProbes * kNeighbours) break;
+    }
+  }
+
+  // How many of the best scores, in cell order, a query reads with each number of doublings.
+  void count_found(const float* asked, const std::vector<float>& scores, float reach, int32_t* found) const {
+    std::vector<float> products(at(count_)), best(scores), read;
+    std::vector<int32_t> cells(at(count_));
+    std::vector<Part> parts(at(count_));
+    std::nth_element(best.begin(), best.begin() + kNeighbours - 1, best.end(), std::greater<float>());
+    const float needed = best[kNeighbours - 1];
+    const float square = product(asked, asked);
+    multiply(asked, 1, products.data());
+    int32_t near[kNear];
+    nearest(products.data(), near);
+    auto count = [&](const Part& part) {
+      return static_cast<int32_t>(std::count_if(scores.begin() + part.begin, scores.begin() + part.end,
+                                                [&](float score) { return score >= needed; }));
+    };
+    int32_t in_near = 0;
+    for (const int32_t c : near) {
+      in_near += count(whole(c));
+      read.insert(read.end(), scores.begin() + whole(c).begin, scores.begin() + whole(c).end);
+    }
+    float wanted = -INFINITY;
+    if (read.size() >= kRank) {
+      std::nth_element(read.begin(), read.begin() + kRank - 1, read.end(), std::greater<float>());
+      wanted = read[kRank - 1];
+    }
+    for (int32_t doublings = 0; doublings <= kMostDoublings; ++doublings) {
+      const int32_t most = std::max(kReadAtLeast, static_cast<int32_t>(scores.size()) / kReadOf) << doublings;
+      const int32_t n = far(products.data(), near, wanted, reach * std::sqrt(square), most, cells.data(), parts.data());
+      found[doublings] = in_near;
+      for (int32_t i = 0; i < n; ++i) found[doublings] += count(parts[at(i)]);
+      found[doublings] = std::min(found[doublings], kNeighbours);  // many may score alike
+    }
+  }
 
   // Words of a cell, or about as many of several, that may score `wanted` or more.
   int32_t words_above(const float* products, float wanted, float reach, int32_t c) const {
@@ -294,6 +378,7 @@ class Cells {
 
   int32_t width_;
   int32_t count_ = 256;
+  int32_t doublings_ = 0;  // of what a query may read
   std::vector<float> centroids_;  // [block of lanes][component][lane]
   std::vector<float> halves_;     // half the square of each
   std::vector<int32_t> begins_;   // of each cell in cell order, and the end

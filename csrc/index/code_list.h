@@ -137,7 +137,7 @@ class CodeList {
 
   // Puts the word at place order[i] at place i.
   void reorder(const std::vector<int32_t>& order) {
-    auto before = aligned_array<uint8_t>(reserved_ * block_bytes());
+    auto before = dense_array<uint8_t>(reserved_ * block_bytes());
     std::fill_n(before.get(), reserved_ * block_bytes(), uint8_t{0});
     std::swap(before, blocks_);
     std::vector<int32_t> rows(rows_.size());
@@ -195,7 +195,7 @@ class CodeList {
   void reserve(size_t blocks) {
     if (blocks <= reserved_) return;
     const size_t wanted = std::max(blocks, 2 * reserved_);
-    auto larger = aligned_array<uint8_t>(wanted * block_bytes());
+    auto larger = dense_array<uint8_t>(wanted * block_bytes());
     // What lies beyond the last word is summed too, and not used.
     std::fill_n(larger.get(), wanted * block_bytes(), uint8_t{0});
     if (reserved_ > 0) std::copy_n(blocks_.get(), reserved_ * block_bytes(), larger.get());

@@ -25,7 +25,7 @@ class GrowingCells {
   static constexpr int32_t kFewestBehind = 16'384;  // changes before they are placed, at least
 
   // Over the words of `list`, which is put in the order of cells. No row is hidden, none is late.
-  GrowingCells(CodeList& list, const WordSource& source, int32_t width, int threads)
+  GrowingCells(CodeList& list, const WordSource& source, int32_t width, float reach, int threads)
       : late_(list.codes()), width_(width), chosen_for_(list.size()) {
     std::vector<int32_t> order(at(list.size())), cell_order;
     std::iota(order.begin(), order.end(), 0);
@@ -33,8 +33,8 @@ class GrowingCells {
     std::vector<float> words(order.size() * at(width));
     for (size_t i = 0; i < order.size(); ++i)
       source.fetch(list.rows()[at(order[i])], words.data() + i * at(width));
-    auto cells = std::make_shared<Cells>(words.data(), list.size(), width, threads, cell_order, kWords, &cell_, &distance_);
-    cells_ = std::move(cells);
+    cells_ = std::make_shared<Cells>(words.data(), list.size(), width, reach, threads, cell_order, kWords, &cell_,
+                                     &distance_);
     for (int32_t& place : cell_order) place = order[at(place)];
     list.reorder(cell_order);
     hidden_.assign(order.size() / 64 + 1, 0);

@@ -9,6 +9,7 @@
 #include "index/index_settings.h"
 #include "index/kd_forest.h"
 #include "index/lsh.h"
+#include "index/lsh_list.h"
 #include "index/scan.h"
 
 namespace sparsam::SPARSAM_ISA {
@@ -57,6 +58,8 @@ inline std::unique_ptr<CandidateIndex> make_index(const IndexSettings& settings,
     numbers.take("few", s.few);
     numbers.take("seed", s.seed);
     numbers.done();
+    s = LSH::checked(s, rows);
+    if (s.few >= rows) return std::make_unique<LSHList>(rows, width, LSHListSettings{s.checks, s.seed}, source);
     return std::make_unique<LSH>(rows, width, s, source);
   }
   if (settings.kind == "scan") {

@@ -6,7 +6,7 @@
 // The hashes cut space through the centre of the words, not through the origin (centred_projection.h). Beside each
 // row is a sketch of its word, more signs; of all entries in the probed buckets only the `checks` nearest by sketch are
 // proposed. Up to `few` words lie in one list of sketches (sketch_list.h), as if in a single bucket that is always
-// probed; more of them lie in tables (lsh_tables.h). Made for cosine similarity, with words and queries of unit length.
+// probed; more of them lie in tables (lsh_tables.h). Where there can be no more than `few`, lsh_list.h is used instead. Made for cosine similarity, with words and queries of unit length.
 //
 // Memory per indexed word: 16 bytes in the list, about 26 bytes per table in the tables; nothing for rows that are not
 // indexed. Cost: insert and remove O(tables); query O(probes).
@@ -91,7 +91,7 @@ class LSH final : public CandidateIndex {
       hash(projections, keys);
       tables_->update(row, keys, sketch(projections));
     } else {
-      list_.set(place_[at(row)] - 1, long_sketch(projections));
+      list_.set(place_[at(row)] - 1, {long_sketch(projections)});
     }
     watch_centre(projections);
     count_insertion();
@@ -116,7 +116,7 @@ class LSH final : public CandidateIndex {
     scratch.numbers.resize(at(projection_.padded()));
     float* projections = scratch.numbers.data();
     project(query, projections);
-    if (tables_ == nullptr) return list_.nearest(long_sketch(projections), max_candidates(), scratch.distances, out);
+    if (tables_ == nullptr) return list_.nearest({long_sketch(projections)}, max_candidates(), scratch.distances, scratch.seen, out);
     if (size() <= max_candidates()) {
       int32_t n = 0;
       tables_->each([&](int32_t row, uint32_t) { out[n++] = row; });
@@ -169,13 +169,7 @@ class LSH final : public CandidateIndex {
 
   const LSHSettings& settings() const { return settings_; }
 
- private:
-  static constexpr int32_t kSketchBits = 32, kListBits = 64;
-  static constexpr int32_t kMaxProjections = kSketchBits + kMaxTables * kMaxBits + Projection::kLanes;
-  static_assert(kListBits == 2 * kSketchBits && kListBits % Projection::kLanes == 0);
-
-  static size_t at(int32_t i) { return static_cast<size_t>(i); }
-
+  // std::invalid_argument where they make no sense; as many bits as the capacity can use where none are given.
   static LSHSettings checked(LSHSettings s, int32_t capacity) {
     auto within = [](const char* name, int32_t value, int32_t low, int32_t high) {
       if (value < low || value > high)
@@ -193,6 +187,13 @@ class LSH final : public CandidateIndex {
     }
     return s;
   }
+
+ private:
+  static constexpr int32_t kSketchBits = 32, kListBits = 64;
+  static constexpr int32_t kMaxProjections = kSketchBits + kMaxTables * kMaxBits + Projection::kLanes;
+  static_assert(kListBits == 2 * kSketchBits && kListBits % Projection::kLanes == 0);
+
+  static size_t at(int32_t i) { return static_cast<size_t>(i); }
 
   void check_distinct(const int32_t* rows, int32_t n) {
     int32_t marked = 0;
@@ -272,7 +273,7 @@ class LSH final : public CandidateIndex {
     take_in(present.data(), static_cast<int32_t>(present.size()), 1);
   }
 
-  void push(int32_t row, uint64_t sketch) { place_[at(row)] = list_.push(row, sketch) + 1; }
+  void push(int32_t row, uint64_t sketch) { place_[at(row)] = list_.push(row, {sketch}) + 1; }
 
   // Holds these rows and no others; words are read from the source and hashed about the centre.
   void take_in(const int32_t* rows, int32_t n, int threads) {
@@ -303,7 +304,7 @@ class LSH final : public CandidateIndex {
 
   LSHSettings settings_;
   CentredProjection projection_;
-  SketchList list_;
+  SketchList<> list_;
   LazyArray<int32_t> place_;           // in the list, plus one
   std::unique_ptr<LSHTables> tables_;  // null while the list will do
 };

@@ -77,7 +77,27 @@ MemoryIndex<T>::~MemoryIndex() {
 }
 
 template <class T>
+bool MemoryIndex<T>::makes_a_value() {
+  if (!makes_a_value_) {
+    auto some = IndexPool::take(settings_, memory_.rows(), memory_.width());
+    makes_a_value_ = some->is_value();
+    IndexPool::give(settings_, std::move(some));
+  }
+  return *makes_a_value_;
+}
+
+template <class T>
+IndexSettings MemoryIndex<T>::own_settings() {
+  if (makes_a_value()) return settings_;
+  IndexSettings scan;
+  scan.kind = "scan";
+  scan.by_distance = settings_.by_distance;
+  return scan;
+}
+
+template <class T>
 bool MemoryIndex<T>::wants_exact() const {
+  if (too_short_) return true;
   if (memory_.has_initial()) return memory_.rows() <= settings_.exact_until;
   const bool coded = unit_ && searches_codes(memory_.width());
   const int32_t most = !coded                                ? settings_.exact_until
@@ -89,8 +109,11 @@ bool MemoryIndex<T>::wants_exact() const {
 template <class T>
 void MemoryIndex<T>::discard() {
   if (index_ == nullptr) return;
-  if (auto* overlay = dynamic_cast<OverlayIndex*>(index_.get())) index_ = overlay->take_own();
-  IndexPool::give(settings_, std::move(index_));
+  auto* overlay = dynamic_cast<OverlayIndex*>(index_.get());
+  if (overlay == nullptr)
+    IndexPool::give(settings_, std::move(index_));
+  else
+    IndexPool::give(own_settings(), overlay->take_own());
   index_ = nullptr;
   present_.reset();
 }
@@ -99,6 +122,8 @@ template <class T>
 void MemoryIndex<T>::prepare(int threads, int64_t steps) {
   steps_ = steps;
   const std::vector<int32_t> stale = memory_.take_stale();
+  too_short_ = steps < kStepsWorthBuilding && memory_.written().size() > kQuicklyBuilt && !memory_.has_initial() &&
+               !makes_a_value();
   if (wants_exact()) return discard();
   if (index_ != nullptr && !index_->is_value() && (changed_ || !stale.empty())) discard();
   if (index_ == nullptr) return build(threads);
@@ -166,9 +191,9 @@ template <class T>
 void MemoryIndex<T>::build(int threads) {
   std::vector<int32_t> written = memory_.written();
   std::sort(written.begin(), written.end());
-  auto own = IndexPool::take(settings_, memory_.rows(), memory_.width());
   if (memory_.has_initial()) {
     const auto base = base_of(*memory_.initial(), threads);
+    auto own = IndexPool::take(own_settings(), memory_.rows(), memory_.width());
     index_ = std::make_unique<OverlayIndex>(base->index, std::move(own), &words_);
     present_.emplace(base->present);
     try {
@@ -181,6 +206,7 @@ void MemoryIndex<T>::build(int threads) {
     changed_ = false;
     return;
   }
+  auto own = IndexPool::take(settings_, memory_.rows(), memory_.width());
   own->bind(&words_);
   present_.emplace(memory_.rows());
   std::vector<int32_t> rows;

@@ -8,10 +8,11 @@
 //
 // A state is a value: what a call answers depends on the state's words and the call's input, never on what was run
 // before. An index that is a value by itself (CandidateIndex::is_value) just goes on. Any other is built anew, over the
-// words of that moment in order of rows, by a call that finds it changed since it was built.
+// words of that moment in order of rows, by a call that finds it changed since it was built; a call of few steps that
+// finds many words searches exactly instead, which takes less time than building.
 //
 // Episodes that start from the same pre-loaded words share one index of those (kept with the InitialWords), and have
-// an OverlayIndex each.
+// an OverlayIndex each, in which the words that they write lie in an index that is a value.
 #pragma once
 
 #include <cstdint>
@@ -96,7 +97,13 @@ class MemoryIndex {
   }
 
  private:
+  // Calls of fewer steps than this that find more words than that build no index which is not a value.
+  static constexpr int64_t kStepsWorthBuilding = 64;
+  static constexpr size_t kQuicklyBuilt = 1024;
+
   bool wants_exact() const;
+  bool makes_a_value();
+  IndexSettings own_settings();  // of the words written over pre-loaded ones
   static IndexSettings with_distance(IndexSettings settings, bool by_distance) {
     settings.by_distance = by_distance;
     return settings;
@@ -115,6 +122,8 @@ class MemoryIndex {
   std::optional<RowSet> present_;          // rows in the index
   bool changed_ = false;                   // since it was built
   int64_t steps_ = 0;                      // of the forward pass
+  bool too_short_ = false;                 // the forward pass, for building an index
+  std::optional<bool> makes_a_value_;      // once it is known
   std::vector<float> word_;
   std::vector<float> queries_;
 };

@@ -117,7 +117,7 @@ class Scan final : public CandidateIndex {
     if (growing_ && growing_->is_outgrown(size())) dissolve();
     if (growing_ && growing_->is_behind(list_.size())) growing_->catch_up(list_, *source_, threads);
     if (growing_ || !long_call_ || size() < settings_.cells_from) return;
-    growing_ = std::make_unique<GrowingCells>(list_, *source_, word_size_, threads);
+    growing_ = std::make_unique<GrowingCells>(list_, *source_, word_size_, reach(), threads);
     changed_ = false;
   }
 
@@ -220,7 +220,7 @@ class Scan final : public CandidateIndex {
     std::vector<float> words(at(size()) * at(word_size_));
     for (int32_t i = 0; i < size(); ++i) source_->fetch(list_.rows()[at(i)], words.data() + at(i) * at(word_size_));
     std::vector<int32_t> order;
-    auto cells = std::make_shared<const Cells>(words.data(), size(), word_size_, threads, order);
+    auto cells = std::make_shared<const Cells>(words.data(), size(), word_size_, reach(), threads, order);
     list_.reorder(order);
     cells_ = std::move(cells);
   }
@@ -248,7 +248,6 @@ class Scan final : public CandidateIndex {
 
  private:
   using Head = Scratch::Head;
-  static constexpr int32_t kReadAtLeast = 12288, kReadOf = 64;
   static constexpr int32_t kSampled = 16, kMargin = 4;  // blocks of which one is sampled; see query_all
   static size_t at(int32_t i) { return static_cast<size_t>(i); }
   static ScanSettings checked(const ScanSettings& s) {
@@ -300,6 +299,12 @@ class Scan final : public CandidateIndex {
     list_.note_all_bounds();
   }
 
+  // For a query of length 1. The part of a word's distance that lies along a query goes with one over the root of the width.
+  float reach() const {
+    const float share = 0.01f * static_cast<float>(settings_.reach) * std::sqrt(32.0f / static_cast<float>(word_size_));
+    return std::min(share, 1.0f);
+  }
+
   // The best words of the cells nearest to a query, and of those that may hold as good ones.
   void read_cells(const Cells& cells, const CodeReader& list, Head& head, const float* query, const float* products,
                   const int8_t* bytes, Scratch& scratch) const {
@@ -315,10 +320,8 @@ class Scan final : public CandidateIndex {
     const float wanted = head.ranked(Cells::kRank) + head.constant;
     float square = 0.0f;
     for (int32_t j = 0; j < word_size_; ++j) square += query[j] * query[j];
-    // The part of a word's distance that lies along a query goes with one over the square root of the width.
-    const float share = 0.01f * static_cast<float>(settings_.reach) * std::sqrt(32.0f / static_cast<float>(word_size_));
-    const float reach = std::min(share, 1.0f) * std::sqrt(square);
-    const int32_t found = cells.far(products, near, wanted, reach, std::max(kReadAtLeast, size() / kReadOf), scratch.cells.data(), parts);
+    const int32_t found = cells.far(products, near, wanted, reach() * std::sqrt(square), cells.most_read(size()),
+                                    scratch.cells.data(), parts);
     list.read(head, parts, found, bytes);
   }
 

@@ -1,14 +1,15 @@
-// Rows and sketches of their words, 64 signs each, in one list that a query reads from end to end.
+// Rows and sketches of their words, 64 signs each or several times that, in one list that a query reads from end to end.
 //
 // While there are few words this is faster than choosing buckets: eight distances take about as many instructions as
 // one step of a heap, and nothing is a cache miss. Insert and remove are O(1): the last entry fills the gap.
 //
-// 64 signs because the words of a memory in training have few effective dimensions: of 167 words of a copy sequence
+// 64 signs or more because the words of a memory in training have few effective dimensions: of 167 words of a copy sequence
 // after 500 minibatches, the most similar one is among the 32 nearest by sketch in 0.76 of the queries with 32 signs,
 // 0.90 with 64 and 0.94 with 128.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -22,26 +23,34 @@
 
 namespace sparsam::SPARSAM_ISA {
 
+// With so many numbers of 64 signs to a sketch.
+template <int kLongs = 1>
 class SketchList {
  public:
+  using Sketch = std::array<uint64_t, kLongs>;
+  static_assert(kLongs >= 1 && kLongs <= 3);  // distances are kept in bytes, of which 255 is none
+
   int32_t size() const { return static_cast<int32_t>(rows_.size()); }
   int32_t row(int32_t place) const { return rows_[static_cast<size_t>(place)]; }
   const std::vector<int32_t>& rows() const { return rows_; }
-  size_t bytes() const { return rows_.size() * (sizeof(int32_t) + sizeof(uint64_t)); }
+  size_t bytes() const { return rows_.size() * (sizeof(int32_t) + sizeof(Sketch)); }
 
   // Returns the entry's place.
-  int32_t push(int32_t row, uint64_t sketch) {
-    const size_t place = rows_.size();
+  int32_t push(int32_t row, const Sketch& sketch) {
+    const auto place = static_cast<int32_t>(rows_.size());
     rows_.push_back(row);
-    if (sketches_.size() < rows_.size()) sketches_.resize(place + kBlock);  // whole blocks, for the loops below
-    sketches_[place] = sketch;
-    return static_cast<int32_t>(place);
+    if (sketches_.size() < rows_.size() * kLongs) sketches_.resize(sketches_.size() + kBlock * kLongs);
+    set(place, sketch);
+    return place;
   }
-  void set(int32_t place, uint64_t sketch) { sketches_[static_cast<size_t>(place)] = sketch; }
+  void set(int32_t place, const Sketch& sketch) {
+    for (size_t l = 0; l < kLongs; ++l) sketches_[at(place, l)] = sketch[l];
+  }
   // The last entry moves to this place.
   void take(int32_t place) {
+    const auto last = static_cast<int32_t>(rows_.size()) - 1;
     rows_[static_cast<size_t>(place)] = rows_.back();
-    sketches_[static_cast<size_t>(place)] = sketches_[rows_.size() - 1];
+    for (size_t l = 0; l < kLongs; ++l) sketches_[at(place, l)] = sketches_[at(last, l)];
     rows_.pop_back();
   }
   void clear() {
@@ -49,8 +58,9 @@ class SketchList {
     sketches_.clear();
   }
 
-  // The `limit` rows of least distance, in the order of the list; those earlier in the list where distances are equal.
-  int32_t nearest(uint64_t sketch, int32_t limit, std::vector<uint8_t>& distances, int32_t* out) const {
+  // The `limit` rows of least distance, in no order; the lowest where distances are equal.
+  int32_t nearest(const Sketch& sketch, int32_t limit, std::vector<uint8_t>& distances, std::vector<int32_t>& edge,
+                  int32_t* out) const {
     const size_t n = rows_.size();
     if (size() <= limit) {
       std::copy(rows_.begin(), rows_.end(), out);
@@ -59,11 +69,11 @@ class SketchList {
     const size_t blocks = (n + kBlock - 1) / kBlock;
     distances.resize(blocks * kBlock);
     uint8_t* distance = distances.data();
-    for (size_t i = 0; i < blocks * kBlock; i += kBlock) measure(sketches_.data() + i, sketch, distance + i);
+    for (size_t i = 0; i < blocks * kBlock; i += kBlock) measure(sketches_.data() + i * kLongs, sketch, distance + i);
     std::memset(distance + n, 0xff, blocks * kBlock - n);
     // `limit` entries or more are within `far`, fewer than that within far - 1.
     int32_t far = 0, near_enough = 0;
-    for (int32_t high = 64; far < high;) {
+    for (int32_t high = 64 * kLongs; far < high;) {
       const int32_t middle = (far + high) / 2, count = count_within(distance, blocks, middle);
       if (count >= limit) {
         high = middle;
@@ -72,32 +82,46 @@ class SketchList {
         near_enough = count;
       }
     }
-    int32_t at_the_edge = limit - near_enough, found = 0;
+    edge.clear();
+    int32_t found = 0;
     for (size_t i = 0; i < blocks * kBlock; i += kBlock) {
       for (uint64_t some = within(distance + i, far); some != 0; some &= some - 1) {
         const size_t place = i + static_cast<size_t>(std::countr_zero(some));
-        const bool edge = distance[place] == far;
-        if (edge && at_the_edge == 0) continue;
-        at_the_edge -= edge;
-        out[found++] = rows_[place];
+        if (distance[place] == far)
+          edge.push_back(rows_[place]);
+        else
+          out[found++] = rows_[place];
       }
     }
+    const int32_t wanted = limit - near_enough;
+    std::nth_element(edge.begin(), edge.begin() + (wanted - 1), edge.end());
+    std::copy_n(edge.begin(), wanted, out + found);
+    found += wanted;
     return found;
   }
 
  private:
   static constexpr size_t kBlock = 64;
 
+  static size_t at(int32_t place, size_t l) {
+    const auto i = static_cast<size_t>(place);
+    return i / kBlock * kBlock * kLongs + l * kBlock + i % kBlock;
+  }
+
   // Bits in which each of a block's sketches differs from the query's, in steps that vectorise on any machine.
-  static void measure(const uint64_t* __restrict sketches, uint64_t query, uint8_t* __restrict out) {
-    for (size_t i = 0; i < kBlock; ++i) {
-      uint64_t x = sketches[i] ^ query;
-      x = x - ((x >> 1) & 0x5555555555555555u);
-      x = (x & 0x3333333333333333u) + ((x >> 2) & 0x3333333333333333u);
-      x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu;
-      x = x + (x >> 8);
-      x = x + (x >> 16);
-      out[i] = static_cast<uint8_t>((x + (x >> 32)) & 0x7fu);
+  static void measure(const uint64_t* __restrict sketches, const Sketch& query, uint8_t* __restrict out) {
+    for (size_t l = 0; l < kLongs; ++l, sketches += kBlock) {
+      const uint64_t asked = query[l];
+      for (size_t i = 0; i < kBlock; ++i) {
+        uint64_t x = sketches[i] ^ asked;
+        x = x - ((x >> 1) & 0x5555555555555555u);
+        x = (x & 0x3333333333333333u) + ((x >> 2) & 0x3333333333333333u);
+        x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+        x = x + (x >> 8);
+        x = x + (x >> 16);
+        const auto bits = static_cast<uint8_t>((x + (x >> 32)) & 0x7fu);
+        out[i] = l == 0 ? bits : static_cast<uint8_t>(out[i] + bits);
+      }
     }
   }
 
@@ -128,7 +152,7 @@ class SketchList {
   }
 
   std::vector<int32_t> rows_;
-  std::vector<uint64_t> sketches_;  // of whole blocks
+  std::vector<uint64_t> sketches_;  // [block][number of a sketch][entry of the block]
 };
 
 }  // namespace sparsam::SPARSAM_ISA

@@ -103,7 +103,9 @@ void control(const SequenceForward<T>& f, const PackedWeights& packed, const At<
   if constexpr (CellType::kControls) {
     const T* from[kMaxRows] = {};
     T* to[kMaxRows] = {};
-    for (int i = 0; i < n; ++i) from[i] = at.joint(t, active[i]), to[i] = at.gates(t, active[i]);
+    for (int i = 0; i < n; ++i) from[i] = f.x + at.index(t, active[i]) * s.inputs, to[i] = at.gates(t, active[i]);
+    packed.cell.begin(n, from, to);
+    for (int i = 0; i < n; ++i) from[i] = at.joint(t, active[i]);
     packed.cell.add(n, from, to);
     for (int i = 0; i < n; ++i) {
       const int b = active[i];
@@ -184,7 +186,6 @@ void forward_cell(const SequenceForward<T>& f, int threads) {
     });
   };
   if constexpr (CellType::kControls) {
-    if (f.x) CellType::project(f, threads);
     run(ForwardWeights<CellType, T>(s, f.weights));
   } else {
     run(NoWeights{});
@@ -325,9 +326,14 @@ void backward_cell(SequenceBackward<T>& f, int threads) {
     const Recycled<T> padded = hidden_padding(f, f.x, s.inputs);
     CellType::gradients(f, padded ? padded.get() : f.x, threads);
     const int64_t steps = s.steps * s.batch;
-    tall_product(f.tape.interface, s.interface, f.tape.joint + int64_t(s.batch) * s.joint, s.joint, steps, s.interface,
-                 s.hidden, f.gradients.w_interface, s.hidden, threads);
-    column_sums(f.tape.interface, s.interface, steps, s.interface, f.gradients.b_interface, threads);
+    const int64_t wide = s.hidden + 1;
+    const Recycled<T> all = recycled_array<T>(size_t(s.interface) * wide);
+    const ColumnBlock<T> seen[] = {{f.tape.joint + int64_t(s.batch) * s.joint, s.joint, s.hidden}, {nullptr, 0, 1}};
+    tall_product(f.tape.interface, s.interface, seen, steps, s.interface, all.get(), wide, threads);
+    for (int64_t row = 0; row < s.interface; ++row) {
+      std::copy_n(all.get() + row * wide, s.hidden, f.gradients.w_interface + row * s.hidden);
+      f.gradients.b_interface[row] = all.get()[row * wide + s.hidden];
+    }
     if (s.outputs > 0) output_gradients(f, threads);
   } else {
     run(NoWeights{});
@@ -350,7 +356,7 @@ T norm(const T* word, int32_t stride) {
 }
 
 template <class T>
-constexpr SequenceKernels<T> kKernels{&forward<T>,      &backward<T>, &row_product<T>,       &tall_product<T>,
-                                      &norm<T>, &convolve<T>, &convolve_backward<T>};
+constexpr SequenceKernels<T> kKernels{&forward<T>, &backward<T>, &row_product<T>,       &tall_product<T>,
+                                      &norm<T>,    &convolve<T>, &convolve_backward<T>};
 
 }  // namespace sparsam::SPARSAM_ISA

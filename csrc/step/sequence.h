@@ -93,7 +93,7 @@ template <class T>
 struct SequenceForward {
   SequenceShape shape;
   Weights<T> weights;
-  const T* x;              // (T, B, I); null when the gates hold its part already
+  const T* x;              // (T, B, I)
   const int64_t* lengths;  // (B)
   Tape<T> tape;
   T* out;  // (T, B, O): y_t, or (T, B, H+RW): a copy of [h_t, r_t]; zero past the lengths; may be null

@@ -73,17 +73,48 @@ void pack_rows(const T* a, int64_t a_stride, int deep, int count, T* out) {
       out[(j - whole) / kTileRows * block + k * kTileRows + (j - whole) % kTileRows] = a[k * a_stride + j];
 }
 
-// C (M x N, rows c_stride apart) = A^T B. Stretches of rows of C, and with many threads panels of its columns, are shared
-// out over threads; what a tile sums does not depend on how.
+// Columns of B that stand side by side; without data they are ones, for the sums of the columns of A.
 template <class T>
-void tall_product(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t depth, int m, int n, T* c,
+struct ColumnBlock {
+  const T* data;
+  int64_t stride;
+  int columns;
+};
+
+// `deep` rows of B from row k on, `width` columns of them from column `from` on; zeros past its last column.
+template <class T, size_t Blocks>
+void pack_columns(const ColumnBlock<T> (&b)[Blocks], int64_t k, int deep, int from, int width, T* out) {
+  int begin = 0;  // of a block, counted from `from`
+  for (size_t i = 0, at = 0; i < Blocks; at += b[i].columns, ++i) {
+    const int first = std::max(0, int(at) - from), last = std::min(width, int(at) + b[i].columns - from);
+    begin = std::max(begin, last);
+    if (first >= last) continue;
+    for (int row = 0; row < deep; ++row) {
+      T* to = out + row * width + first;
+      if (b[i].data)
+        std::memcpy(to, b[i].data + (k + row) * b[i].stride + (from + first - int(at)), sizeof(T) * (last - first));
+      else
+        std::fill(to, to + (last - first), T(1));
+    }
+  }
+  if (begin < width)
+    for (int row = 0; row < deep; ++row) std::fill(out + row * width + begin, out + (row + 1) * width, T(0));
+}
+
+// C (M x N, rows c_stride apart) = A^T B. Stretches of rows of C, and with many threads panels of its columns, are shared
+// out over threads; what a tile sums does not depend on how, nor on what stands beside a column.
+template <class T, size_t Blocks>
+void tall_product(const T* a, int64_t a_stride, const ColumnBlock<T> (&b)[Blocks], int64_t depth, int m, T* c,
                   int64_t c_stride, int threads) {
   constexpr int L = kLanes<T>;
+  int n = 0;
+  for (const ColumnBlock<T>& block : b) n += block.columns;
   const int vectors = (n + L - 1) / L, panels = (vectors + kTileVectors - 1) / kTileVectors;
   const int blocks = (m + kTileRows - 1) / kTileRows;
   // Every stretch packs the panels that it takes, which is too much for a few rows.
   const int shares = threads * kFewestRows > m ? panels : 1;
-  const int stretches = std::max(1, std::min((threads + shares - 1) / shares, blocks)), tasks = shares * stretches;
+  // No more tasks than threads: one more would keep all others waiting for as long as it takes.
+  const int stretches = std::max(1, std::min(threads / shares, blocks)), tasks = shares * stretches;
   const bool pack_a = panels > 1;  // else its lines are asked for once only
   auto multiply = [&](int share, int stretch, T* packed, T* packed_a) {
     const int first = blocks * stretch / stretches * kTileRows;
@@ -97,11 +128,7 @@ void tall_product(const T* a, int64_t a_stride, const T* b, int64_t b_stride, in
       for (int p = first_panel; p < last_panel; ++p) {
         const int from = vectors * p / panels, width = vectors * (p + 1) / panels - from;
         const int columns = std::min(width * L, n - from * L);
-        for (int i = 0; i < deep; ++i) {
-          T* row = packed + i * width * L;
-          std::memcpy(row, b + (k + i) * b_stride + from * L, sizeof(T) * columns);
-          std::fill(row + columns, row + width * L, T(0));
-        }
+        pack_columns(b, k, deep, from * L, width * L, packed);
         for (int row = first; row < last; row += kTileRows) {
           const int rows = std::min(kTileRows, last - row);
           const T* at = pack_a ? packed_a + size_t(row - first) * deep : a + k * a_stride + row;
@@ -126,6 +153,14 @@ void tall_product(const T* a, int64_t a_stride, const T* b, int64_t b_stride, in
     for (int task = next++; task < tasks; task = next++)
       multiply(task / stretches, task % stretches, packed.get(), packed_a.get());
   });
+}
+
+// The same for a B that is one matrix.
+template <class T>
+void tall_product(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t depth, int m, int n, T* c,
+                  int64_t c_stride, int threads) {
+  const ColumnBlock<T> whole[] = {{b, b_stride, n}};
+  tall_product(a, a_stride, whole, depth, m, c, c_stride, threads);
 }
 
 // The sums of the columns of A (depth x m), in the order in which `tall_product` would multiply them by 1. The columns

@@ -5,12 +5,20 @@ y, state = sparsam.SAM(input_size=8, output_size=8, memory_size=1_000_000)(x)
 
 from __future__ import annotations
 
-from sparsam import pytrees as pytrees
-from sparsam.indexes import LSH, Auto, KDForest, Linear, Scan
-from sparsam.layer import SparseMemory
-from sparsam.models import DAM, DNC, LSTM, NTM, SAM, SDNC, build
-from sparsam.pretrained import load
-from sparsam.state import cat
+import gc
+
+_collects = gc.isenabled()
+gc.disable()  # no garbage comes of an import, and one look at all that torch has made takes longer than all of it
+try:
+    from sparsam import pytrees as pytrees
+    from sparsam.indexes import LSH, Auto, KDForest, Linear, Scan
+    from sparsam.layer import SparseMemory
+    from sparsam.models import DAM, DNC, LSTM, NTM, SAM, SDNC, build
+    from sparsam.pretrained import load
+    from sparsam.state import cat
+finally:
+    if _collects:
+        gc.enable()
 
 __version__ = "0.1.0"
 __all__ = ["DAM", "DNC", "LSH", "LSTM", "NTM", "SAM", "SDNC", "Auto", "KDForest", "Linear", "Scan", "SparseMemory"]

@@ -229,7 +229,7 @@ class _Forward(Protocol[F]):
         rows0: Rows,
         weights0: NDArray[F],
         lengths: Rows | None,
-        versions: Sequence[_Version[F]] | _Versions[F],
+        versions: Sequence[_Version[F] | None] | _Versions[F],  # None for a blank memory
         record: bool,
         trace: bool,
         threads: int,

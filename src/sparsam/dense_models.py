@@ -29,7 +29,7 @@ class DAM(MemoryModel):
         discount: lambda of the usage U^(1).
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto", "reference", or "cuda" where it has dense models.
-        compile_step: as in `NTM`.
+        compile_step: as in `NTM`, for comparisons; here it does not pay.
         controller, num_layers, dropout, device, dtype: as in `SAM`.
     """
 
@@ -79,8 +79,8 @@ class NTM(MemoryModel):
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto", "reference", or "cuda" where it has dense models.
         compile_step: run the memory's step through `torch.compile`, which needs a C++ compiler and tens of seconds at
-            the first call of each shape, and is worth it for long runs (docs/baselines.md). On a GPU the controller is
-            compiled as well, for calls with gradients (docs/gpu.md).
+            the first call of each shape, and is worth it for long runs on a CPU (docs/baselines.md); nothing is
+            compiled on a GPU.
         controller, num_layers, dropout, device, dtype: as in `SAM`.
     """
 
@@ -134,7 +134,7 @@ class DNC(MemoryModel):
         deallocate: erase the words that are freed (`sparsam.engines.reference.deallocation`; the same paper).
         layer_norm: layer-normalised controller (`sparsam.controllers.layer_norm`; Franke et al. 2018).
         bypass_dropout: dropout between controller and output layer (`sparsam.controllers.bypass`; Franke et al. 2018).
-        compile_step: as in `NTM`.
+        compile_step: as in `NTM`, for comparisons; here it does not pay.
         controller, num_layers, dropout, device, dtype: as in `SAM`.
     """
 

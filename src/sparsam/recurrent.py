@@ -102,7 +102,7 @@ class Recurrent(nn.Module):
         """A tensor of the device and type of this module's states: float32 for parameters `like` of half precision."""
         if self.memory is None or like.dtype in (torch.float32, torch.float64):
             return like
-        return like.new_empty((), dtype=engines.plan(self).engine.holds(like.dtype))
+        return like.new_empty((), dtype=engines.engine_of(self).holds(like.dtype))
 
     def start_fields(self, batch: int, like: Tensor) -> dict[str, Any]:
         """The fields of a fresh state besides the memory's."""
@@ -133,10 +133,21 @@ class Recurrent(nn.Module):
                 if isinstance(initial_memory, Tensor) and initial_memory.dtype == self.like.dtype:
                     initial_memory = initial_memory.to(like.dtype)
                 checks.initial_memory(initial_memory, batch_size, memory.rows, memory.width, like)
-            held = engines.plan(self).engine.fresh(memory, batch_size, initial_memory, like)
+            held = engines.engine_of(self).fresh(memory, batch_size, initial_memory, like)
             fields = {**held, **self.start_fields(batch_size, like)}
+        return self._started(fields)
+
+    def _started(self, fields: dict[str, Any]) -> Any:
         fields = {"hidden": None, "cell": None, **fields}
         return self.state_class(**fields, start=self.state_class(**fields))  # type: ignore[call-arg]
+
+    def _start(self, batch: int, like: Tensor) -> Any:
+        """What a call without a state starts from: `initial_state`, with tensors that the engine may have kept."""
+        if self.memory is None or type(self).initial_state is not Recurrent.initial_state:
+            return self.initial_state(batch)
+        like = self.state_like(like)
+        held = engines.engine_of(self).start(self.memory, batch, like)
+        return self._started({**held, **self.start_fields(batch, like)})
 
     def forward(
         self,
@@ -191,7 +202,7 @@ class Recurrent(nn.Module):
             if not torch.compiler.is_compiling() and not bool(past.any()):
                 lengths = None
         if state is None:
-            state = self.initial_state(batch)
+            state = self._start(batch, like)
         elif torch.compiler.is_compiling() or getattr(state, "checked", None) != self._fit(like, batch):
             state = self._checked_state(state, batch, self.state_like(like))
         if resets is None:

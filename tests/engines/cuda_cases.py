@@ -224,20 +224,40 @@ def test_resets_inside_a_sequence_are_the_references(name, device):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
 
 
-def test_bfloat16_follows_float32(device):
-    """Weights and activations in bfloat16, the memory in float32."""
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_follows_float32(dtype, device):
+    """Weights and activations in half precision, the memory in float32."""
     _, kernels = pair("sam", device, similarity="dot")
-    rounded = copy.deepcopy(kernels).to(torch.bfloat16)
+    rounded = copy.deepcopy(kernels).to(dtype)
     plain = copy.deepcopy(rounded).to(torch.float32)
-    x = torch.randn(4, 2, 3, device=device).to(torch.bfloat16)
+    x = torch.randn(4, 2, 3, device=device).to(dtype)
     results = []
     for model, given in ((rounded, x), (plain, x.float())):
         y, state = model(given)
         gradients = torch.autograd.grad(y.float().square().sum(), list(model.parameters()))
         results.append([y, state.hidden, *gradients])
-        assert y.dtype == given.dtype and state.memory.words.dtype == torch.float32
+        assert y.dtype == state.hidden.dtype == given.dtype and state.memory.words.dtype == torch.float32
+        with torch.no_grad():
+            model(given[:1], state.detach())  # one step, from there
     for ours, theirs in zip(*results):
         assert float((ours.float() - theirs).detach().norm() / theirs.detach().norm()) < 0.05
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_takes_what_lstm_takes(dtype, device):
+    """x of any type and y in autocast's; states, memory and gradients stay in float32."""
+    _, kernels = pair("sam", device)
+    x = torch.randn(3, 2, 3, device=device)
+    expected, _ = kernels(x)
+    for given in (x, x.to(dtype)):
+        with torch.autocast(device, dtype):
+            y, state = kernels(given)
+            again, state = kernels(given, state, lengths=torch.tensor([2, 3]))
+        assert y.dtype == again.dtype == dtype
+        assert state.hidden.dtype == state.read.dtype == state.memory.words.dtype == torch.float32
+        torch.testing.assert_close(y.float(), expected, rtol=0.05, atol=0.05)
+    again.float().sum().backward()
+    assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in kernels.parameters())
 
 
 def test_it_runs_backward_more_than_once(device):
@@ -260,3 +280,21 @@ def test_what_it_cannot_run_it_names(name, settings, reason, device):
     model = sparsam.build(name, engine="cuda", **(SIZES | settings)).to(device)
     with pytest.raises(RuntimeError, match=reason):
         model(torch.zeros(1, 1, 3, device=device))
+
+
+@pytest.mark.parametrize("name", ["sam", "sdnc"])
+def test_a_start_that_somebody_changed_is_not_used_again(name, device):
+    _, model = pair(name, device)
+    x = torch.randn(2, 2, 3, device=device)
+    with torch.no_grad():
+        y, state = model(x)
+        again, other = model(x)
+        assert torch.equal(y, again) and other.start.read is state.start.read
+        other.start.read.add_(1)
+        again, other = model(x)
+        assert torch.equal(y, again) and other.start.read is not state.start.read
+        assert model.initial_state(2).read is not model.initial_state(2).read  # what a user gets is the user's
+    with torch.inference_mode():
+        _, inside = model(x)
+    assert inside.start.read is not other.start.read
+    model(x)[0].sum().backward()

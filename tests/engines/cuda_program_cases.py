@@ -10,12 +10,12 @@ import random
 import pytest
 import torch
 
-from sparsam.engines.cuda import program, steps
+from sparsam.engines.cuda import launch, program, steps
 from sparsam.engines.cuda.launch import interpreted
 from sparsam.engines.cuda.layout import layout_of
 from sparsam.engines.cuda.links import no_sparse_links
 from sparsam.engines.cuda.memory import fresh_memory
-from sparsam.engines.cuda.weights import Weights
+from sparsam.engines.cuda.weights import Weights, as_made, packed
 from sparsam.memories.description import SparseSizes
 from tests.engines.cuda_oracle import Oracle
 
@@ -233,3 +233,22 @@ def test_a_queue_that_grew_long_is_put_in_order(monkeypatch):
         torch.testing.assert_close(joint[0], whole[t])
     assert after.memory.queue_rows.shape[1] < 90 and after.memory.entries < 60
     assert torch.equal(after.memory.dense().last_access, state.memory.dense().last_access)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("hidden,inputs", [(1, 1), (6, 3), (37, 40)])
+def test_weights_are_packed_at_once_as_one_by_one(hidden, inputs, dtype):
+    sizes = SparseSizes(rows=9, width=5, heads=3, k=2)
+    size = layout_of(sizes, "lstm", hidden)
+    shapes = (
+        (4 * hidden, inputs + 15),
+        (4 * hidden, hidden),
+        (4 * hidden,),
+        (4 * hidden,),
+        (size.F, hidden),
+        (size.F,),
+    )
+    weights = Weights(*(torch.randn(shape, device=DEVICE).to(dtype) for shape in shapes))
+    assert as_made(weights) and not as_made(weights._replace(hidden_bias=weights.hidden_bias.repeat(2)[::2]))
+    for ours, theirs in zip(launch.packed_at_once(weights, size), packed(weights, size)):
+        assert ours.dtype == theirs.dtype and torch.equal(ours, theirs)

@@ -193,31 +193,3 @@ def test_sequences_of_any_length_are_put_together(monkeypatch, name):
     with torch.no_grad():
         sequences(x, tuple(getattr(model.initial_state(3), name) for name in names), None)
     assert made[8:] == [13]
-
-
-def test_a_step_that_cannot_be_compiled_is_captured_as_it_is(monkeypatch):
-    monkeypatch.setattr(graphs, "Capture", EagerCapture)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-
-    def refuse(step, dynamic):
-        raise RuntimeError("no compiler here")
-
-    monkeypatch.setattr(torch, "compile", refuse)
-    weight = torch.ones(1, requires_grad=True)
-    sequences = graphs.Sequences(lambda x, h: (x * weight + h, h + x * weight), (weight,), compiled=True)
-    x, start = torch.randn(3, 2, 1), (torch.zeros(2, 1),)
-    with torch.no_grad():
-        sequences(x, start)  # without gradients nothing is compiled
-    with pytest.warns(UserWarning, match="without torch.compile .RuntimeError: no compiler here"):
-        y, _ = sequences(x, start)
-    torch.testing.assert_close(y.detach(), x.cumsum(0))
-    assert sequences.reason is None and len(sequences.captures) == 2
-
-
-def test_compile_step_reaches_what_is_captured():
-    for compile_step in (False, True):
-        model = sparsam.DAM(input_size=3, output_size=2, memory_size=9, compile_step=compile_step)
-        kind, interface = model.controller_kind, (model.interface.weight, model.interface.bias)
-        cell = Cell(kind.cell, 100, kind.weights(model.controller), interface)
-        sequences = dense.sequences_of(model.memory, cell, ["hidden", "cell", *model.memory.shapes()])
-        assert sequences.compiled is compile_step

@@ -67,7 +67,7 @@ def forward(**changes):
         ("lengths", np.array([-1, 0])),
         ("lengths", np.array([1])),
         ("versions", []),
-        ("versions", [None, None]),
+        ("versions", [0, None]),
         ("threads", 0),
     ],
 )

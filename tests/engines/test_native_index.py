@@ -241,17 +241,38 @@ def test_a_state_is_a_value_whatever_was_run_before(kind, history):
         ask(at)
 
 
-def test_scan_goes_on_to_the_same_bits_in_pieces():
+@pytest.mark.parametrize("kind", ["scan", "lsh"])
+@pytest.mark.parametrize("loaded", [False, True])
+def test_a_value_goes_on_to_the_same_bits_in_pieces(kind, loaded):
     """An index that is a value does not see where one call ends and the next begins."""
-    model = make(sparsam.Scan(checks=4), memory_size=400)
+    model = make(KINDS[kind](checks=4), memory_size=400)
     x = torch.randn(60, 2, 3, dtype=torch.float64)
+    state = model.initial_state(2, torch.randn(400, 8, dtype=torch.float64)) if loaded else None
     with torch.no_grad():
-        whole, _ = model(x)
-        pieces, state = [], None
+        whole, _ = model(x, state)
+        pieces = []
         for piece in x.split(7):
             y, state = model(piece, state)
             pieces.append(y)
     assert torch.equal(torch.cat(pieces), whole)
+
+
+@pytest.mark.parametrize("kind", ["kdtree", "tables"])
+def test_a_few_steps_over_many_words_build_no_index_that_is_no_value(kind):
+    """Building takes longer than searching exactly there; with pre-loaded words nothing is built anew at all."""
+    model = make(KINDS[kind](checks=8), memory_size=4_000)
+    exact = with_index(model, sparsam.Linear())
+    x = torch.randn(300, 1, 3, dtype=torch.float64)
+    with torch.no_grad():
+        _, state = model(x)
+        assert state.index_used == (model.index.kind,) and state.memory.versions[0].indexed > 1_024
+        y, after = model(x[:63], state)
+        assert after.index_used == ("linear",) and torch.equal(y, exact(x[:63], state)[0])
+        assert model(x[:64], state)[1].index_used == (model.index.kind,)
+        start = model.initial_state(1, torch.randn(4_000, 8, dtype=torch.float64))
+        _, state = model(x, start)
+        _, after = model(x[:1], state)
+        assert after.index_used == (model.index.kind,)
 
 
 @pytest.mark.parametrize("exact_until", [None, 3_000])

@@ -97,4 +97,5 @@ def test_babi_has_one_optimiser_for_all_models_and_no_help_in_the_papers_protoco
         assert (config.curriculum is not None) == helped and bool(config.task.training) == helped
         assert (config.start is not None) == (helped and config.model.name in ("sam", "sdnc", "dam"))
     assert runs["babi-sdnc-0"].curriculum.over == 1_000
-    assert babi.babi(seeds=1).runs["babi-sdnc-0"].curriculum.over == 8_000
+    assert babi.babi(seeds=1).runs["babi-sdnc-0"].curriculum.over == 6_000
+    assert babi.babi(seeds=1, budget=60.0).runs["babi-sdnc-0"].optimizer.final_by == "seconds"

@@ -19,26 +19,25 @@ class GruCell {
  public:
   static constexpr bool kControls = true;
 
-  static void project(const SequenceForward<T>& f, int threads) {
-    const SequenceShape& s = f.shape;
-    const Weights<T>& w = f.weights;
-    const int H = s.hidden;
-    std::vector<T> bias(3 * H);
-    for (int j = 0; j < H; ++j) bias[j] = w.b_ih[2 * H + j];
-    for (int j = 0; j < 2 * H; ++j) bias[H + j] = w.b_ih[j] + w.b_hh[j];
-    Packed<T> b(s.inputs, 3 * H);
-    put_inputs(b, w.w_ih, s.inputs, H, w.ih_stride);
-    row_product(f.x, s.inputs, b, bias.data(), s.steps * s.batch, f.tape.gates, s.gates, threads);
-    for (int64_t step = 0; step < s.steps * s.batch; ++step)
-      std::copy_n(w.b_hh + 2 * H, H, f.tape.gates + step * s.gates + 3 * H);
-  }
-
   class Forward {
    public:
     Forward(const SequenceShape& s, const Weights<T>& w)
-        : hidden_(s.hidden), from_h_(s.hidden, 3 * s.hidden), from_read_(s.read_width(), 3 * s.hidden) {
-      from_h_.put(0, 0, w.w_hh, s.hidden, 3 * s.hidden, 1, w.hh_stride);
-      put_inputs(from_read_, w.w_ih + s.inputs, s.read_width(), s.hidden, w.ih_stride);
+        : hidden_(s.hidden),
+          bias_(4 * s.hidden),
+          from_x_(s.inputs, 3 * s.hidden),
+          from_h_(s.hidden, 3 * s.hidden),
+          from_read_(s.read_width(), 3 * s.hidden) {
+      const int H = s.hidden;
+      std::copy_n(w.b_ih + 2 * H, H, bias_.begin());
+      for (int j = 0; j < 2 * H; ++j) bias_[H + j] = w.b_ih[j] + w.b_hh[j];
+      std::copy_n(w.b_hh + 2 * H, H, bias_.begin() + 3 * H);
+      put_inputs(from_x_, w.w_ih, s.inputs, H, w.ih_stride);
+      from_h_.put(0, 0, w.w_hh, H, 3 * H, 1, w.hh_stride);
+      put_inputs(from_read_, w.w_ih + s.inputs, s.read_width(), H, w.ih_stride);
+    }
+    void begin(int n, const T* const* x, T* const* gates) const {
+      for (int i = 0; i < n; ++i) std::copy(bias_.begin(), bias_.end(), gates[i]);
+      from_x_.multiply(n, x, gates);
     }
     void add(int n, const T* const* joint, T* const* gates) const {
       const T* from[kMaxRows] = {};
@@ -62,7 +61,8 @@ class GruCell {
 
    private:
     int hidden_;
-    Packed<T> from_h_, from_read_;
+    std::vector<T> bias_;
+    Packed<T> from_x_, from_h_, from_read_;
   };
 
   class Backward {

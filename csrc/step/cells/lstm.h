@@ -17,22 +17,19 @@ class LstmCell {
  public:
   static constexpr bool kControls = true;  // it makes h_t, and the interface is a linear map of that
 
-  // The part of x in all steps' gates, with the biases.
-  static void project(const SequenceForward<T>& f, int threads) {
-    const SequenceShape& s = f.shape;
-    const Weights<T>& w = f.weights;
-    std::vector<T> bias(s.gates);
-    for (int j = 0; j < s.gates; ++j) bias[j] = w.b_ih[j] + w.b_hh[j];
-    // B(k, n) = weight[n][k]: the weights as they stand are the transposes of what a forward product needs.
-    const Packed<T> b(w.w_ih, s.inputs, s.gates, 1, w.ih_stride);
-    row_product(f.x, s.inputs, b, bias.data(), s.steps * s.batch, f.tape.gates, s.gates, threads);
-  }
-
   class Forward {
    public:
-    Forward(const SequenceShape& s, const Weights<T>& w) : hidden_(s.hidden), recurrent_(s.joint, s.gates) {
+    // B(k, n) = weight[n][k]: the weights as they stand are the transposes of what a forward product needs.
+    Forward(const SequenceShape& s, const Weights<T>& w)
+        : hidden_(s.hidden), bias_(s.gates), inputs_(w.w_ih, s.inputs, s.gates, 1, w.ih_stride), recurrent_(s.joint, s.gates) {
+      for (int j = 0; j < s.gates; ++j) bias_[j] = w.b_ih[j] + w.b_hh[j];
       recurrent_.put(0, 0, w.w_hh, s.hidden, s.gates, 1, w.hh_stride);
       recurrent_.put(s.hidden, 0, w.w_ih + s.inputs, s.read_width(), s.gates, 1, w.ih_stride);
+    }
+    // The biases and the part of x in the gates of n batch elements.
+    void begin(int n, const T* const* x, T* const* gates) const {
+      for (int i = 0; i < n; ++i) std::copy(bias_.begin(), bias_.end(), gates[i]);
+      inputs_.multiply(n, x, gates);
     }
     // The part of [h_{t-1}, r_{t-1}] in the gates of n batch elements.
     void add(int n, const T* const* joint, T* const* gates) const { recurrent_.multiply(n, joint, gates); }
@@ -53,7 +50,8 @@ class LstmCell {
 
    private:
     int hidden_;
-    Packed<T> recurrent_;
+    std::vector<T> bias_;
+    Packed<T> inputs_, recurrent_;
   };
 
   class Backward {
@@ -92,16 +90,19 @@ class LstmCell {
     const ParameterGradients<T>& to = f.gradients;
     const int64_t steps = s.steps * s.batch, ih_stride = s.inputs + s.read_width();
     const T *gates = f.tape.gates, *joint = f.tape.joint;
-    tall_product(gates, s.gates, x, s.inputs, steps, s.gates, s.inputs, to.w_ih, ih_stride, threads);
-    // [h, r] stand side by side, so they are one product, which wastes fewer lanes than two.
-    const Recycled<T> both = recycled_array<T>(size_t(s.gates) * s.joint);
-    tall_product(gates, s.gates, joint, s.joint, steps, s.gates, s.joint, both.get(), s.joint, threads);
+    // All that the gates see, h, r, a one for the biases, and x, is one product: it goes through the gates once and wastes
+    // fewer lanes than one for each.
+    const ColumnBlock<T> seen[] = {{joint, s.joint, s.joint}, {nullptr, 0, 1}, {x, s.inputs, s.inputs}};
+    const int64_t wide = s.joint + 1 + s.inputs;
+    const Recycled<T> all = recycled_array<T>(size_t(s.gates) * wide);
+    tall_product(gates, s.gates, seen, steps, s.gates, all.get(), wide, threads);
     for (int64_t row = 0; row < s.gates; ++row) {
-      std::copy_n(both.get() + row * s.joint, s.hidden, to.w_hh + row * s.hidden);
-      std::copy_n(both.get() + row * s.joint + s.hidden, s.read_width(), to.w_ih + row * ih_stride + s.inputs);
+      const T* from = all.get() + row * wide;
+      std::copy_n(from, s.hidden, to.w_hh + row * s.hidden);
+      std::copy_n(from + s.hidden, s.read_width(), to.w_ih + row * ih_stride + s.inputs);
+      to.b_ih[row] = to.b_hh[row] = from[s.joint];
+      std::copy_n(from + s.joint + 1, s.inputs, to.w_ih + row * ih_stride);
     }
-    column_sums(gates, s.gates, steps, s.gates, to.b_ih, threads);
-    std::copy_n(to.b_ih, s.gates, to.b_hh);
     if (to.x == nullptr) return;
     const Packed<T> back(f.weights.w_ih, s.gates, s.inputs, f.weights.ih_stride, 1);
     row_product<T>(gates, s.gates, back, nullptr, steps, to.x, s.inputs, threads);

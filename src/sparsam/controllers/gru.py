@@ -42,7 +42,7 @@ class GRUKind(ControllerKind):
         return int(module.hidden_size)
 
     def fields(self, module: Any, batch: int, like: Tensor) -> dict[str, Any]:
-        return {"hidden": layers_last(module, like.new_zeros(module.num_layers, batch, module.hidden_size))}
+        return {"hidden": like.new_zeros(batch, *carried_shape(module))}
 
     def shapes(self, module: Any) -> dict[str, tuple[int, ...]]:
         return {"hidden": carried_shape(module)}

@@ -41,7 +41,7 @@ class LSTMKind(ControllerKind):
         return int(module.hidden_size)
 
     def fields(self, module: Any, batch: int, like: Tensor) -> dict[str, Any]:
-        zeros = layers_last(module, like.new_zeros(module.num_layers, batch, module.hidden_size))
+        zeros = like.new_zeros(batch, *carried_shape(module))
         return {"hidden": zeros, "cell": zeros}
 
     def shapes(self, module: Any) -> dict[str, tuple[int, ...]]:

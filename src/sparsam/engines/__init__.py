@@ -20,7 +20,7 @@ from sparsam.engines.reference import engine as reference
 from sparsam.state import State
 
 __all__ = ["ENGINES", "Cell", "Engine", "Plan", "Ran", "convert", "cuda", "names", "native", "ops", "plan", "reference"]
-__all__ += ["Went", "register", "run", "run_memory", "why_not", "why_touched"]
+__all__ += ["Went", "engine_of", "register", "run", "run_memory", "why_not", "why_touched"]
 
 MANY_WORDS = 16_384  # with more words than this, "auto" warns when it has to take the dense reference
 
@@ -56,13 +56,23 @@ def plan(model: WithMemory) -> Plan:
 
     Raises RuntimeError with the reason when the named engine cannot run; nothing falls back in silence.
     """
+    return _planned(model, *_known_choice(model))
+
+
+def engine_of(model: WithMemory) -> Engine:
+    """`plan(model).engine`, without a look at whether the controller runs inside it."""
+    return _compiling(ENGINES[_known_choice(model)[0]])
+
+
+def _known_choice(model: WithMemory) -> tuple[str, str]:
+    """`_choice`, made once for a memory, type and device."""
     if model.memory is None or torch.compiler.is_compiling():
-        return _planned(model, *_choice(model))
+        return _choice(model)
     like = model.like  # a changed setting is another memory, so these are all that the choice depends on
     key, known = (model.engine, like.dtype, like.device), CHOSEN.setdefault(model.memory, {})
     if key not in known:
         known[key] = _choice(model)
-    return _planned(model, *known[key])
+    return known[key]
 
 
 def _choice(model: WithMemory) -> tuple[str, str]:
@@ -81,13 +91,18 @@ def _choice(model: WithMemory) -> tuple[str, str]:
     raise RuntimeError(f"no engine can run this {type(model).__name__} ({'; '.join(reasons)})")
 
 
-def _planned(model: WithMemory, name: str, reason: str) -> Plan:
-    engine = ENGINES[name]
+def _compiling(engine: Engine) -> Engine:
+    """The engine, where it can run as torch compiles."""
     if torch.compiler.is_compiling() and not engine.compiles:
         raise RuntimeError(
             f"engine {engine.name!r} has no operators for torch.compile and torch.export; use engine='reference', or "
             "call the model outside the compiled function"
         )
+    return engine
+
+
+def _planned(model: WithMemory, name: str, reason: str) -> Plan:
+    engine = _compiling(ENGINES[name])
     unfused = model.why_not_fused(engine) if engine.fuses else None
     return Plan(engine, bool(engine.fuses) and unfused is None, reason or unfused or "")
 

@@ -59,6 +59,10 @@ class Engine(ABC):
     def fresh(self, memory: Memory, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:
         """The memory's fields of a state that nothing has touched."""
 
+    def start(self, memory: Memory, batch: int, like: Tensor) -> dict[str, Any]:
+        """`fresh` of a blank memory for a call that was given no state; nobody else gets to write to its tensors."""
+        return self.fresh(memory, batch, None, like)
+
     @abstractmethod
     def steps(self, memory: Memory, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         """Step the memory through interface vectors (T, B, F) before their activation.

@@ -142,6 +142,8 @@ def sequence_backward(*arguments: Any) -> list[Tensor]:
     needed: Any = Inputs._make((needs_x, *nothing, needs_memory, links))
     found = call.backward(inputs, Outputs._make((*given, after.memory, after.links)), needed)
     result = [none_or(value, x) for value in found[:FLOATS]]
+    if given[0] is None:  # an operator has no tensor that is not there
+        result[-2:] = [x.new_empty(0) if v is None else torch.zeros_like(v) for v in floats[-2:]]
     if needs_memory:
         result.append(names.gradient_name(found.memory, found.links, x.shape[1]))
     return result

@@ -63,9 +63,11 @@ def omniglot_pixels(
     budget: float | None = 195.0,
     models: Sequence[str] = tuple(MODELS),
     max_level: int = 128,
-    steps: int = 1_000_000,
+    steps: int | None = None,
 ) -> Experiment:
-    """`budget` seconds of training for each run, the same for all models."""
+    """`budget` seconds of training for each run, or `steps` minibatches where they are given; all models alike."""
+    seconds = budget if steps is None else None
+    steps = 1_000_000 if steps is None else steps
 
     def config(task: str, model: str) -> RunConfig:
         return RunConfig(
@@ -79,7 +81,8 @@ def omniglot_pixels(
                 clip=1.0,
                 patience=100,
                 final_rate=1e-4,
-                final_by="steps" if budget is None else "seconds",
+                final_by="steps" if seconds is None else "seconds",
+                hold=steps * 2 // 5,
                 hold_share=0.4,
                 input_layer_from=0.8,
                 input_layer_rate=0.1,
@@ -87,7 +90,7 @@ def omniglot_pixels(
             curriculum=CurriculumConfig(start=8, threshold=THRESHOLD, patience=50, max_level=max_level),
             batch_size=32,
             steps=steps,
-            seconds=budget,
+            seconds=seconds,
             eval_every=500,
             eval_batches=1,
             eval_batch_size=8,

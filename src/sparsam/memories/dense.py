@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,7 @@ from sparsam.memories.memory import Memory, Step
 class DenseMemoryModel(Memory):
     """All N words are read and written at every step.
 
-    With `compile_step` the step is compiled by `torch.compile`; the GPU engine compiles it with the controller.
+    With `compile_step` the step is compiled by `torch.compile` on a CPU; on a GPU it never is (docs/gpu.md).
     """
 
     def __init__(self, rows: int, width: int, heads: int, compile_step: bool = False) -> None:
@@ -29,11 +28,13 @@ class DenseMemoryModel(Memory):
 
     def step(self, vector: Tensor, state: Any) -> Step:
         """`plain_step`, compiled where that was asked for."""
-        return compiled_step(type(self))(self, vector, state) if self.compile_step else self.plain_step(vector, state)
+        if self.compile_step and vector.device.type == "cpu":
+            return compiled_step(type(self))(self, vector, state)
+        return self.plain_step(vector, state)
 
-    @abstractmethod
     def plain_step(self, vector: Tensor, state: Any) -> Step:
-        """One step, not compiled: the write first, then the read."""
+        """One step, not compiled: the write first, then the read. A memory that is never compiled has `step` alone."""
+        raise NotImplementedError
 
     def settings(self) -> dict[str, Any]:
         return {"memory_size": self.rows, "word_size": self.width, "num_heads": self.heads}

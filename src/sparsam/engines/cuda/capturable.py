@@ -1,7 +1,6 @@
 """Products along a dimension in a form that a CUDA graph can capture: the gradients of torch's ask the device.
 
-On a GPU the gradients are one kernel each. Where `torch.compile` traces the step, and in tests without a GPU, they are
-written out in torch, for the compiler to fuse.
+On a GPU the gradients are one kernel each; where there is no Triton they are written out in torch.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ BLOCK = 256
 
 def has_kernel(x: Tensor, largest: int, most: int) -> bool:
     """Whether the gradient of products of x is taken by a kernel."""
-    if torch.compiler.is_compiling() or not (x.is_cuda or interpreted()) or largest > most:
+    if not (x.is_cuda or interpreted()) or largest > most:
         return False
     return importlib.util.find_spec("triton") is not None
 

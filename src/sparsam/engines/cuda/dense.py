@@ -11,14 +11,14 @@ from torch.nn import functional as F
 
 from sparsam.engines.cuda.graphs import Sequences, plain_sequence
 from sparsam.engines.engine import Cell, Ran
-from sparsam.memories.dense import DenseMemoryModel
+from sparsam.memories.memory import Memory
 from sparsam.trace import Access
 
 DENSE = ("ntm", "dam", "dnc")
-_sequences: weakref.WeakKeyDictionary[DenseMemoryModel, tuple[Any, Sequences]] = weakref.WeakKeyDictionary()
+_sequences: weakref.WeakKeyDictionary[Memory, tuple[Any, Sequences]] = weakref.WeakKeyDictionary()
 
 
-def run(memory: DenseMemoryModel, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+def run(memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
     """Run x (T, B, I) from `state`, a state of the reference."""
     names = [*(("hidden", "cell") if cell.name == "lstm" else ("hidden",)), *memory.shapes()]
     values = tuple(getattr(state, name) for name in names)
@@ -36,7 +36,7 @@ def run(memory: DenseMemoryModel, cell: Cell, x: Tensor, state: Any, ends: Tenso
     return Ran(joint, dict(zip(names, after)), [])
 
 
-def stepper(memory: DenseMemoryModel, cell: Cell, names: list[str], accesses: list[Any] | None = None) -> Any:
+def stepper(memory: Memory, cell: Cell, names: list[str], accesses: list[Any] | None = None) -> Any:
     """(x_t, *state) -> ([h_t, r_t], *state) of a dense model."""
     lstm = cell.name == "lstm"
 
@@ -49,7 +49,7 @@ def stepper(memory: DenseMemoryModel, cell: Cell, names: list[str], accesses: li
             fields["hidden"], fields["cell"] = torch.lstm_cell(inputs, (state.hidden, state.cell), *cell.weights)
         else:
             fields["hidden"] = torch.gru_cell(inputs, state.hidden, *cell.weights)
-        read, changed, accessed = memory.plain_step(F.linear(fields["hidden"], *cell.interface), state)
+        read, changed, accessed = memory.step(F.linear(fields["hidden"], *cell.interface), state)
         if accesses is not None:
             accesses.extend(accessed)
         fields |= changed
@@ -58,7 +58,7 @@ def stepper(memory: DenseMemoryModel, cell: Cell, names: list[str], accesses: li
     return step
 
 
-def sequences_of(memory: DenseMemoryModel, cell: Cell, names: list[str]) -> Any:
+def sequences_of(memory: Memory, cell: Cell, names: list[str]) -> Any:
     """The captured sequences of a model, made anew when its parameters lie elsewhere than they did."""
     parameters = (*cell.weights, *cell.interface)
     if not all(parameter.is_leaf for parameter in parameters):  # computed at every call, so nothing to capture
@@ -71,7 +71,6 @@ def sequences_of(memory: DenseMemoryModel, cell: Cell, names: list[str]) -> Any:
         # where some other graph of theirs runs, and that breaks a capture.
         leaves = tuple(p.detach().requires_grad_(p.requires_grad) for p in parameters)
         own = Cell(cell.name, cell.hidden, leaves[:4], leaves[4:])  # type: ignore[arg-type]
-        captured = (stepper(memory, own, names), leaves)
-        known = (places, Sequences(stepper(memory, cell, names), parameters, captured, memory.compile_step))
+        known = (places, Sequences(stepper(memory, cell, names), parameters, (stepper(memory, own, names), leaves)))
         _sequences[memory] = known
     return known[1]

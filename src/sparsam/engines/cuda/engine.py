@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import weakref
 from typing import Any, NamedTuple
 
 import torch
@@ -31,10 +32,14 @@ from sparsam.trace import READ, WRITE, Access
 
 MOST_ACCESSES = 256  # rows of a step that a program compares with each other
 MOST_LINKS = 128
-DTYPES = (torch.float32, torch.bfloat16)
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)  # float16 of parameters, x and states; it computes in float32
 TRITON_IS_THERE = importlib.util.find_spec("triton") is not None
 
+MOST_STARTS = 8  # kept of one memory, by batch size
+
 _plain = ReferenceEngine()
+_starts: weakref.WeakKeyDictionary[Memory, dict[Any, tuple[dict[str, Any], list[tuple[Tensor, int]]]]]
+_starts = weakref.WeakKeyDictionary()
 
 
 class CudaEngine(Engine):
@@ -61,7 +66,7 @@ class CudaEngine(Engine):
         if not searched(sizes.index):
             return f"it has exact search (index='linear') and scans ('scan', 'auto') only, not {sizes.index}"
         if like.dtype not in DTYPES:
-            return f"it runs in float32 or bfloat16, the parameters are {like.dtype}"
+            return f"it runs in float32, bfloat16 or float16, the parameters are {like.dtype}"
         if sizes.k_links > MOST_LINKS:
             return f"it has room for {MOST_LINKS} links to a row, not {sizes.k_links}"
         if accesses_of(sizes.heads, sizes.k) > MOST_ACCESSES:
@@ -78,6 +83,23 @@ class CudaEngine(Engine):
             fields["links"] = no_sparse_links(batch, held.words.shape[1], sizes.rows, sizes.k_links, like)
         return fields
 
+    def start(self, memory: Any, batch: int, like: Tensor) -> dict[str, Any]:
+        """Kept from call to call, until somebody writes to one of the tensors."""
+        if torch.compiler.is_compiling() or sparse_sizes(memory) is None or not lasting(like):
+            return self.fresh(memory, batch, None, like)
+        known = _starts.setdefault(memory, {})
+        key = (batch, like.device, like.dtype, stream_of(like))
+        if key not in known or any(value._version != version for value, version in known[key][1]):
+            while len(known) >= MOST_STARTS:
+                del known[next(iter(known))]
+            fields = self.fresh(memory, batch, None, like)
+            links = fields["links"].tensors() if "links" in fields else ()
+            tensors = (fields["read"], fields["read_rows"], fields["read_weights"], *fields["memory"].tensors(), *links)
+            if any(type(value) is not Tensor for value in tensors):  # of a mode that makes tensors of its own kind
+                return fields
+            known[key] = fields, [(value, value._version) for value in tensors]
+        return known[key][0]
+
     def steps(self, memory: Any, vectors: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         if sparse_sizes(memory) is None:
             return _plain.steps(memory, vectors, state, ends, record)
@@ -93,6 +115,8 @@ class CudaEngine(Engine):
             super().check(memory, state)
 
     def _run(self, memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+        if x.dtype == torch.float16:
+            return self._run_in_singles(memory, cell, x, state, ends, record)
         if torch.compiler.is_compiling():
             return operators.traced_run(memory, cell, x, state, ends, record)
         if x.shape[0] == 1 and ends is None and not record and not torch.is_grad_enabled():
@@ -124,8 +148,33 @@ class CudaEngine(Engine):
         call.after, call.run = None, None  # what the state needs; the tape itself belongs to the graph
         return Ran(out.joint, fields, accesses)
 
+    def _run_in_singles(
+        self, memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool
+    ) -> Ran:
+        """A run in float32 from and to float16: the kernels' own sums would leave its range."""
+        if cell is not None:
+            parameters = [tuple(each.float() for each in part) for part in (cell.weights, cell.interface)]
+            cell = Cell(cell.name, cell.hidden, *parameters)  # type: ignore[arg-type]
+        held = {name: getattr(state, name) for name in ("hidden", "cell", "read", "read_weights")}
+        singles = {name: value.float() for name, value in held.items() if value is not None}
+        ran = self._run(memory, cell, x.float(), state.with_fields(**singles), ends, record)
+        back = {name: ran.fields[name].to(x.dtype) for name in singles if name in ran.fields}
+        return Ran(ran.joint.to(x.dtype), {**ran.fields, **back}, ran.accesses)
+
     def convert(self, state: State) -> State:
         return converted_state(state, cuda_fields)
+
+
+def lasting(like: Tensor) -> bool:
+    """Whether tensors made now can be used in any later call."""
+    if torch.is_inference_mode_enabled() or torch._C._functorch.peek_interpreter_stack() is not None:
+        return False
+    return not (like.is_cuda and torch._C._cuda_isCurrentStreamCapturing())
+
+
+def stream_of(like: Tensor) -> int:
+    """The stream that work on the device of `like` goes to."""
+    return torch._C._cuda_getCurrentRawStream(like.device.index) if like.is_cuda else 0
 
 
 def searched(index: indexes.Index) -> bool:

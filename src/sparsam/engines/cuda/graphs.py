@@ -1,8 +1,7 @@
 """Sequences of the dense models as CUDA graphs: captured once for a shape, replayed forward and backward.
 
 A step of NTM, DAM or DNC in plain PyTorch is a hundred small kernels, and the host launches each for longer than it
-runs. A graph keeps the launches of many steps. With `compiled`, `torch.compile` makes the kernels fewer where gradients
-are taken; their rounding is then not the reference's.
+runs. A graph keeps the launches of many steps.
 
 The first length that comes is captured whole, so that training at one length is one graph. Sequences of all other
 lengths are put together from captures of 1 to 7 steps and of 8, 16, 32 and so on: each of them serves once in a
@@ -73,12 +72,10 @@ class Sequences:
         step: Step,
         parameters: tuple[Tensor, ...],
         captured: tuple[Step, tuple[Tensor, ...]] | None = None,
-        compiled: bool = False,
     ) -> None:
         """`captured`: the step and the parameters that are captured, where they are not these."""
-        self.plain, self.parameters, self.compiled = step, parameters, compiled
+        self.plain, self.parameters = step, parameters
         self.inner, self.leaves = (step, parameters) if captured is None else captured
-        self.step: Step | None = None
         self.captures: dict[Hashable, list[Capture]] = {}
         self.whole: dict[Hashable, int] = {}  # the length that came first
         self.moves: list[bool] | None = None  # the fields of the state that the parameters have a gradient from
@@ -107,8 +104,8 @@ class Sequences:
     def _wanted(self, x: Tensor, state: tuple[Tensor, ...], differentiated: bool) -> list[bool]:
         """Of which fields of the state gradients are taken.
 
-        Those that the parameters move have one in every capture, wherever in a sequence it stands: so it serves at
-        all places, and all steps are alike for the compiler.
+        Those that the parameters move have one in every capture, wherever in a sequence it stands, so that it serves
+        at all places.
         """
         if not differentiated:
             return [False for _ in state]
@@ -152,29 +149,18 @@ class Sequences:
             return None
         while len(self.captures) > MOST_SHAPES:
             del self.captures[next(iter(self.captures))]
-        for compiled in (True, False) if self.compiled and differentiated else (False,):
-            generator = generator_as_it_is()
-            try:
-                found.append(Capture(self._step(compiled), inputs, wanted, padded, self.leaves, differentiated))
-                return found[-1]
-            except Exception as error:  # whatever refuses to be compiled or captured: the plain sequence still runs
-                reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
-                torch.cuda.synchronize()
-                if generator is not None:
-                    torch.cuda.default_generators[torch.cuda.current_device()].graphsafe_set_state(generator)
-            if compiled:
-                self.compiled = False
-                warnings.warn(f"the step of this model is captured without torch.compile ({reason})", stacklevel=6)
+        generator = generator_as_it_is()
+        try:
+            found.append(Capture(self.inner, inputs, wanted, padded, self.leaves, differentiated))
+            return found[-1]
+        except Exception as error:  # whatever refuses to be captured: the plain sequence still runs
+            reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+            torch.cuda.synchronize()
+            if generator is not None:
+                torch.cuda.default_generators[torch.cuda.current_device()].graphsafe_set_state(generator)
         self.reason = reason
         warnings.warn(f"no CUDA graph for this model, its steps run one by one ({reason})", stacklevel=6)
         return None
-
-    def _step(self, compiled: bool) -> Step:
-        if not compiled:
-            return self.inner
-        if self.step is None:
-            self.step = torch.compile(self.inner, dynamic=False)
-        return self.step
 
 
 def moving_fields(step: Step, x: Tensor, state: list[Tensor]) -> list[bool]:

@@ -18,7 +18,7 @@ from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory
 from sparsam.engines.cuda.pieces import Pieces
 from sparsam.engines.cuda.tape import Tape
-from sparsam.engines.cuda.weights import Packed, PackedBackward
+from sparsam.engines.cuda.weights import Packed, PackedBackward, Weights
 
 PRODUCT = 1024  # numbers of a matrix multiplied together, per warp
 SEARCH, WARPS = 128, 8  # rows of the memory looked at together; warps of a program
@@ -26,6 +26,8 @@ SEARCH_LINKED = 64  # the same with links
 BLOCK_CODED = 128  # words that are coded together
 FEW_PARTS = 16  # with fewer, each looks at more groups of codes: in all enough to find nearly all
 ELEMENTS = 16  # whose controllers are multiplied together
+CHUNK, FEW_GROUPS = 512, 128  # groups that are compared at once, where there are many and few
+PACKED = 32  # rows and columns of a matrix that are transposed together
 GROUP = 16  # rows of which a split search keeps the best score
 
 
@@ -35,10 +37,10 @@ class SearchPlan(NamedTuple):
     block: int  # rows that it looks at together
     stages: int  # blocks on their way
     warps: int
-    registers: int | None  # to a thread; with 64, four programs are on a multiprocessor in place of two
+    registers: int | None  # to a thread, where it is not left to the compiler
 
 
-EXACT, CODED = SearchPlan(128, 4, 8, 64), SearchPlan(256, 4, 8, 64)
+EXACT, CODED = SearchPlan(128, 3, 4, None), SearchPlan(256, 4, 4, None)
 
 _compiled: dict[Any, Any] = {}
 
@@ -127,7 +129,7 @@ def _no_tensor(device: torch.device) -> Tensor:
 @lru_cache(maxsize=256)
 def _constants(name: str, size: Layout, **more: Any) -> dict[str, Any]:
     """The constants of kernel `name`, in the order of its arguments."""
-    from sparsam.engines.cuda.kernels import backward, cells, codes, controllers, forward, search, streams
+    from sparsam.engines.cuda.kernels import backward, cells, codes, controllers, forward, packing, search, streams
 
     kernel = {
         "encode": codes.encode,
@@ -137,6 +139,7 @@ def _constants(name: str, size: Layout, **more: Any) -> dict[str, Any]:
         "catch_up": streams.catch_up,
         "controllers_forward": controllers.controllers_forward,
         "cells_backward": cells.cells_backward,
+        "pack": packing.pack,
     }[name]
     annotations = (getattr(kernel, "fn", None) or kernel).__annotations__
     return {letter: more[letter] if letter in more else getattr(size, letter) for letter in annotations}
@@ -247,9 +250,26 @@ def search_launch(
         CODED=codes is not None,
         C=looked,
         CP=power_of_two(looked, size.KP),
+        CHUNK=CHUNK if groups > FEW_GROUPS else FEW_GROUPS,
     )
     arguments = (*given, batch, rows, groups)
     return bound(kernel, (batch, parts), arguments, constants, plan.warps, registers=plan.registers)
+
+
+def packed_at_once(weights: Weights, size: Layout) -> Packed:
+    """`packed` of an LSTM whose weights lie as torch makes them, in one launch."""
+    from sparsam.engines.cuda.kernels.packing import pack as kernel
+
+    kind: dict[str, Any] = {"dtype": weights.hidden.dtype, "device": weights.hidden.device}
+    recurrent, interface = torch.empty(size.J, 4 * size.H, **kind), torch.empty(size.H, size.FS, **kind)
+    grid = (
+        math.ceil(size.H / PACKED) + math.ceil((size.J - size.H) / PACKED),
+        math.ceil(max(4 * size.H, size.FS) / PACKED),
+    )
+    arguments = (weights.hidden, weights.input, weights.interface, recurrent, interface)
+    launch = bound(kernel, grid, arguments, _constants("pack", size, BLOCK=PACKED), 4, (weights.hidden.dtype,))
+    launch(weights.input.shape[1] - size.R * size.W)
+    return Packed(recurrent, weights.hidden_bias, interface, weights.interface_bias)
 
 
 def encoded(size: Layout, words: Tensor, shared: bool = False) -> Tensor:

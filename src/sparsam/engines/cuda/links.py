@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from sparsam.engines.cuda.pieces import Places, cut, placed
 from sparsam.engines.reference.links import DenseLinks
 from sparsam.state import blended, converted, taken
 
@@ -117,13 +119,32 @@ class SparseLinks:
         tensors = [F.pad(value, (0, 0, 0, more), value=blank) for value, blank in zip(self.tensors()[:4], values)]
         return self._with([*tensors, self.precedence_columns, self.precedence_weights])
 
-    def working_copy(self, rows: int) -> SparseLinks:
-        """What a call writes to."""
+    def working_copy(self, rows: int, apart: bool = False) -> SparseLinks:
+        """What a call writes to; `apart`: no two tensors in one piece of memory."""
+        columns, weights = self.predecessor_columns, self.predecessor_weights
+        if columns.stride(1) == 0 and weights.stride(1) == 0 and not apart:  # no entry anywhere
+            batch, there, k_links = columns.shape
+            places, count = _blank_places(batch, max(rows, there), k_links)
+            empty = cut(torch.full((count,), -1, dtype=torch.int32, device=columns.device), places[True]).values()
+            blank = cut(torch.zeros(count, dtype=torch.int32, device=columns.device), places[False]).values()
+            return self._with(tensor for pair in zip(empty, blank) for tensor in pair)
         grown = self.grown(rows).tensors()
         return self._with(value.detach().clone(memory_format=torch.contiguous_format) for value in grown)
 
 
 torch.serialization.add_safe_globals([SparseLinks])
+
+
+@lru_cache(maxsize=256)
+def _blank_places(batch: int, rows: int, k_links: int) -> tuple[dict[bool, Places], int]:
+    """Places of the columns (True), and of the weights (False), in a piece of memory each."""
+    shapes = {
+        "predecessors": (batch, rows, k_links),
+        "successors": (batch, rows, k_links),
+        "precedence": (batch, k_links),
+    }
+    found = {whole: placed({name: (shape, whole) for name, shape in shapes.items()}) for whole in (True, False)}
+    return {whole: places for whole, (places, _) in found.items()}, found[True][1]
 
 
 def no_sparse_links(batch: int, there: int, rows: int, k_links: int, like: Tensor) -> SparseLinks:

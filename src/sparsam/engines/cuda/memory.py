@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from sparsam.engines.cuda import copies
+from sparsam.engines.cuda.pieces import Places, cut, placed
 from sparsam.state import DenseMemory, blended, changed_rows, converted, taken
 
 TENSORS = ("words", "last_access", "counters", "queue_rows", "queue_stamps", "usage")
@@ -243,30 +245,45 @@ def capacity_for(memory: CudaMemory, sizes: Any, steps: int) -> Capacity:
     return Capacity(rows, places, touched, entries, ordered)
 
 
-def working_copy(memory: CudaMemory, sizes: Any, steps: int) -> CudaMemory:
-    """What a call of `steps` steps writes to: a copy with room for what it can add."""
+def working_copy(memory: CudaMemory, sizes: Any, steps: int, apart: bool = False) -> CudaMemory:
+    """What a call of `steps` steps writes to: a copy with room for what it can add; `apart`: no two in one piece."""
     capacity = capacity_for(memory, sizes, steps)
     batch, _, width = memory.words.shape
     if capacity.ordered:
         memory = in_order(memory)
-    if memory.words.stride(1) == 0:  # blank and never touched
-        words = memory.words.new_zeros(batch, capacity.rows, width)
-        last_access = memory.last_access.new_zeros(batch, capacity.rows)
+    if memory.words.stride(1) == 0 and memory.start is None and not apart:  # blank and never touched: every number is 0
+        shape = (batch, capacity.rows, capacity.places, width, memory.usage is not None)
+        tensors: dict[str, Any] = _blank(*shape, memory.words.device)
     else:
-        words = _extended(memory.words.detach(), capacity.rows)
-        last_access = _extended(memory.last_access, capacity.rows)
-    return CudaMemory(
-        words,
-        last_access,
-        memory.counters.clone(memory_format=torch.contiguous_format),
-        _extended(memory.queue_rows, capacity.places),
-        _extended(memory.queue_stamps, capacity.places),
-        memory.rows,
-        capacity.touched,
-        capacity.entries,
-        memory.start,
-        None if memory.usage is None else _extended(memory.usage, capacity.rows),
-    )
+        tensors = {
+            "words": _extended(memory.words.detach(), capacity.rows),
+            "last_access": _extended(memory.last_access, capacity.rows),
+            "counters": memory.counters.clone(memory_format=torch.contiguous_format),
+            "queue_rows": _extended(memory.queue_rows, capacity.places),
+            "queue_stamps": _extended(memory.queue_stamps, capacity.places),
+        }
+        if memory.usage is not None:
+            tensors["usage"] = _extended(memory.usage, capacity.rows)
+    known: Any = {"rows": memory.rows, "touched": capacity.touched, "entries": capacity.entries, "start": memory.start}
+    return CudaMemory(**tensors, **known)
+
+
+def _blank(batch: int, rows: int, places: int, width: int, usage: bool, device: torch.device) -> dict[str, Tensor]:
+    """The tensors of a blank memory, zeroed at once."""
+    where, count = _blank_places(batch, rows, places, width, usage)
+    return cut(torch.zeros(count, dtype=torch.int32, device=device), where)
+
+
+@lru_cache(maxsize=256)
+def _blank_places(batch: int, rows: int, places: int, width: int, usage: bool) -> tuple[Places, int]:
+    shapes = {
+        "words": ((batch, rows, width), False),
+        "last_access": ((batch, rows), True),
+        "counters": ((batch, COUNTERS), True),
+        "queue_rows": ((batch, places), True),
+        "queue_stamps": ((batch, places), True),
+    }
+    return placed(shapes | ({"usage": ((batch, rows), False)} if usage else {}))
 
 
 def _extended(values: Tensor, rows: int) -> Tensor:

@@ -74,7 +74,8 @@ def sequence(*arguments: Any) -> tuple[Tensor, ...]:
     memory = memory_of(sizes, words, rest, touched, entries)
     listed = linked(links, sizes.rows) if links else None
     before = program.Before(hidden, cell, read, read_rows, read_weights, memory, listed)
-    _, after, run = program.forward(sizes, controller, x, weights_of(parameters), before, ends, blank_tape=True)
+    how: Any = {"blank_tape": True, "apart": True}  # outputs of an operator may not share memory
+    _, after, run = program.forward(sizes, controller, x, weights_of(parameters), before, ends, **how)
     made = after.memory
     return (
         run.tape.joint,

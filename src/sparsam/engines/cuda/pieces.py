@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import ClassVar
 
 import torch
@@ -41,6 +42,21 @@ class Pieces:
         begin, bytes_each = self.arena.data_ptr(), self.arena.element_size()
         own = self.__dict__
         return [own[n].data_ptr() if n in own else begin + bytes_each * self.places[n][1] for n in self.NAMES]
+
+
+def cut(arena: Tensor, places: Places) -> dict[str, Tensor]:
+    """The tensors of an arena of int32, one call of torch for each."""
+    numbers = arena.view(torch.float32)
+    return {
+        name: (arena if whole else numbers).as_strided(shape, _strides(shape), begin)
+        for name, (shape, begin, whole) in places.items()
+    }
+
+
+@lru_cache(maxsize=256)
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Of numbers that lie side by side."""
+    return tuple(math.prod(shape[at + 1 :]) for at in range(len(shape)))
 
 
 def placed(shapes: Mapping[str, tuple[tuple[int, ...], bool]]) -> tuple[Places, int]:

@@ -18,7 +18,14 @@ from torch import Tensor
 
 from sparsam.engines.cuda import copies
 from sparsam.engines.cuda import steps as by_steps
-from sparsam.engines.cuda.launch import backward_launch, catch_up, forward_launch, no_tensor, on_device_of
+from sparsam.engines.cuda.launch import (
+    backward_launch,
+    catch_up,
+    forward_launch,
+    no_tensor,
+    on_device_of,
+    packed_at_once,
+)
 from sparsam.engines.cuda.layout import CELLS, Layout, layout_of
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory, working_copy
@@ -26,6 +33,7 @@ from sparsam.engines.cuda.tape import Tape
 from sparsam.engines.cuda.weights import (
     Weights,
     aligned_tensor,
+    as_made,
     input_sums,
     packed,
     packed_backward,
@@ -85,6 +93,7 @@ def forward(
     into: Before | None = None,
     blank_tape: bool = False,
     unused: Tensor | None = None,
+    apart: bool = False,
 ) -> tuple[Tensor, Before, Run]:
     """Run x (T, B, I), or with cell "none" the interface before its activation (T, B, F).
 
@@ -92,12 +101,12 @@ def forward(
     backward pass needs. `stepwise` chooses how (None: by what is faster). The state after it is made `into` tensors
     that have room for it, or into new ones. A `blank_tape` holds zeros where nothing is written.
     Where `into` holds what was one step before, and the rows `unused` (B, RP) were written anew in that step, only what
-    that step changed is carried over.
+    that step changed is carried over. With `apart` no two tensors of the state after it share memory.
     """
     if cell not in CELLS:
         raise ValueError(f"cell: expected one of {', '.join(CELLS)}, got {cell!r}")
     with on_device_of(x):
-        return _forward(sizes, cell, x, weights, before, lengths, stepwise, into, blank_tape, unused)
+        return _forward(sizes, cell, x, weights, before, lengths, stepwise, into, blank_tape, unused, apart)
 
 
 def _forward(
@@ -111,6 +120,7 @@ def _forward(
     into: Before | None,
     blank_tape: bool,
     unused: Tensor | None,
+    apart: bool,
 ) -> tuple[Tensor, Before, Run]:
     size = layout_of(sizes, cell, 0 if weights is None else weights.hidden.shape[1])
     steps, batch, _ = x.shape
@@ -123,11 +133,11 @@ def _forward(
         matrices = None
         tape.interface.copy_(x)
     else:
-        matrices = packed(weights, size)
+        matrices = (packed_at_once if size.CELL == "lstm" and as_made(weights) else packed)(weights, size)
         input_sums(x, weights, size, tape.gates)
     if into is None:
-        memory = working_copy(before.memory, sizes, steps)
-        links = None if before.links is None else before.links.working_copy(memory.words.shape[1])
+        memory = working_copy(before.memory, sizes, steps, apart)
+        links = None if before.links is None else before.links.working_copy(memory.words.shape[1], apart)
     else:
         memory, links = into.memory, into.links
         if unused is None:

@@ -30,7 +30,8 @@ from sparsam.engines.cuda.weights import Packed, PackedBackward
 
 MANY_ELEMENTS = 264  # two per multiprocessor of an H200
 LONG_SEARCH = 4096  # rows there
-PROGRAMS = 528  # of a split search
+PROGRAMS, MANY_PROGRAMS = 264, 528  # of a split search, over fewer and over more rows than MANY_ROWS
+MANY_ROWS = 131_072
 LEAST_PART, MOST_PARTS = 512, 128  # rows of a part of a search; parts
 WARPS, SEARCH = 2, 64  # of a program of one step of one element; rows that it looks at together
 WARPS_LINKED = 8
@@ -49,7 +50,8 @@ def pays_backward(batch: int) -> bool:
 
 def parts_of_search(batch: int, rows: int) -> int:
     """Programs that search for one element, a power of two; 0 when one is enough."""
-    parts = min(PROGRAMS // batch, rows // LEAST_PART, MOST_PARTS)
+    programs = PROGRAMS if rows <= MANY_ROWS else MANY_PROGRAMS
+    parts = min(programs // batch, rows // LEAST_PART, MOST_PARTS)
     return 0 if parts < 2 else power_of_two(parts + 1) // 2
 
 

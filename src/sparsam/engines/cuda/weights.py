@@ -63,6 +63,11 @@ def _of_read(weights: Weights, size: Layout) -> Tensor:
     return weights.input[:, weights.input.shape[1] - size.R * size.W :]
 
 
+def as_made(weights: Weights) -> bool:
+    """Whether the weights lie side by side from multiples of 16 bytes on, as torch makes them."""
+    return all(value.is_contiguous() and value.data_ptr() % 16 == 0 for value in weights)
+
+
 def packed(weights: Weights, size: Layout) -> Packed:
     """The matrices of a forward pass."""
     units, w_read = size.H, _of_read(weights, size)
@@ -97,7 +102,9 @@ def input_sums(x: Tensor, weights: Weights, size: Layout, gates: Tensor) -> None
     """The input's share of every unit's sums, over all steps, into gates (T, B, 4 H)."""
     steps, batch, inputs = x.shape
     flat = x.reshape(steps * batch, inputs)
-    into = gates.view(steps * batch, -1)[:, : weights.input.shape[0]]
+    into = gates.view(steps * batch, -1)
+    if size.CELL != "lstm":  # of a GRU's four sums x has a part in three
+        into = into[:, : weights.input.shape[0]]
     if x.dtype == gates.dtype:
         torch.addmm(weights.input_bias, flat, weights.input[:, :inputs].mT, out=into)
     else:

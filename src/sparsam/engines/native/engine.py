@@ -208,7 +208,7 @@ class NativeCall(boundary.Call):
         self.sizes, self.cell, self.record = sizes, cell, record
         self.read_rows = state.read_rows
         self.ends = None if ends is None else ends.numpy()
-        self.versions = state.memory.materialised()
+        self.versions = state.memory.for_call()
         self.source = getattr(state.memory, "pending", None)  # where the gradient of the memory goes
         self.pending: Any = None  # where that of the memory left comes from
         self.after: Any = None
@@ -282,7 +282,10 @@ class NativeCall(boundary.Call):
         if needed.links:
             shape = (batch, 2 * rows + 1, rows)
             links = stand_ins.sparse_rows(tensor(found.links_at), tensor(found.links_values), shape)
-        return Inputs._make((*map(tensor, found.outputs()), memory, links))
+        result = Inputs._make((*map(tensor, found.outputs()), memory, links))
+        if gradients.joint is None:  # nobody used y: an output layer that was not used has no gradient, as in torch
+            result = result._replace(w_output=None, b_output=None)
+        return result
 
 
 def traced(trace: tuple[Any, ...]) -> list[Access]:

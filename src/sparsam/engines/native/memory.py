@@ -136,6 +136,13 @@ class NativeMemory:
             got = (self.kind.rows, self.kind.width)
             raise ValueError(f"state: expected a memory (N, W) = ({rows}, {width}), got {got}")
 
+    def for_call(self) -> Any:
+        """What a call of the core takes: versions, or None where it makes a blank one itself."""
+        versions, origins = self._versions, self._origins
+        if type(versions) is list and origins is not None and all(origin is None for origin in origins):
+            return versions
+        return self.materialised()
+
     def materialised(self) -> Any:
         """A version for every batch element.
 

@@ -46,7 +46,7 @@ class StepCall(boundary.Call):
     def __init__(self, sizes: SparseSizes, core: Any, state: Any) -> None:
         self.sizes, self.core = sizes, core
         self.read_rows = state.read_rows
-        self.versions = state.memory.materialised()
+        self.versions = state.memory.for_call()
         self.source = state.memory.pending
         self.pending: Any = None
         self.tape: Any = None

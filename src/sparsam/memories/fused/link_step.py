@@ -34,14 +34,15 @@ class LinkStep(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, link: Tensor, precedence: Tensor, written: Tensor, read: Tensor) -> tuple[Tensor, ...]:
         after = torch.empty(link.shape, dtype=link.dtype, device=link.device)
-        forward, backward = torch.empty_like(read), torch.empty_like(read)
+        followed = []
         for at in blocks(link):
             rows, columns, new = written[at, :, None], written[at, None, :], after[at]
             torch.mul(link[at], 1 - rows, out=new)
             new.addcmul_(link[at], columns, value=-1)
             new.baddbmm_(rows, precedence[at, None, :])
             new.diagonal(dim1=1, dim2=2).zero_()
-            forward[at], backward[at] = follow_links(new, read[at])
+            followed.append(follow_links(new, read[at]))
+        forward, backward = (joined(parts) for parts in zip(*followed))
         ctx.save_for_backward(link, precedence, written, read, after)
         ctx.set_materialize_grads(False)  # usually nothing uses the links after the last step
         return after, forward, backward
@@ -57,7 +58,7 @@ class LinkStep(torch.autograd.Function):
         # f(i) = sum_j L(i,j) r(j) and b(j) = sum_i L(i,j) r(i): both add outer products to the gradient of L
         left, right = torch.cat([to_forward, read], dim=1).mT, torch.cat([read, to_backward], dim=1)
         to_link = torch.empty_like(after)
-        to_precedence, to_written, to_read = (torch.empty_like(value) for value in (precedence, written, read))
+        found = []
         for at in blocks(link):
             rows, columns, gradient = written[at, :, None], written[at, None, :], to_link[at]
             if to_after is None:
@@ -65,13 +66,18 @@ class LinkStep(torch.autograd.Function):
             else:
                 torch.baddbmm(to_after[at], left[at], right[at], out=gradient)
             gradient.diagonal(dim1=1, dim2=2).zero_()
-            to_read[at] = torch.baddbmm(to_forward[at] @ after[at], to_backward[at], after[at].mT)
-            to_precedence[at] = (columns @ gradient)[:, 0]
-            to_written[at] = (precedence[at, None, :] @ gradient.mT)[:, 0]
+            to_read = torch.baddbmm(to_forward[at] @ after[at], to_backward[at], after[at].mT)
+            to_precedence = (columns @ gradient)[:, 0]
             scratch = gradient * link[at]
-            to_written[at] -= scratch.sum(dim=2) + scratch.sum(dim=1)
+            to_written = (precedence[at, None, :] @ gradient.mT)[:, 0] - scratch.sum(dim=2) - scratch.sum(dim=1)
+            found.append((to_precedence, to_written, to_read))
             gradient.mul_(torch.sub(1 - rows, columns, out=scratch))
-        return to_link, to_precedence, to_written, to_read
+        return to_link, *(joined(parts) for parts in zip(*found))
+
+
+def joined(parts: tuple[Tensor, ...]) -> Tensor:
+    """What was found for parts of the batch, for all of it."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def blocks(link: Tensor) -> list[slice]:

@@ -156,6 +156,7 @@ def search(
     CODED: tl.constexpr,
     C: tl.constexpr,  # groups of rows that are looked at row by row, and their power of two
     CP: tl.constexpr,
+    CHUNK: tl.constexpr,  # groups that are compared at once
 ):
     """One step's search, each of SPLITS programs over its part of the rows of one element: keys (RP, KP) to `partial`.
 
@@ -203,7 +204,7 @@ def search(
                 )
                 i += 1
         tl.debug_barrier()
-        group = _best_groups(maxima, blocks * NG, G, RP, C, CP, 512)
+        group = _best_groups(maxima, blocks * NG, G, RP, C, CP, CHUNK)
         row = begin + key_row(group)[:, :, None] * GROUP + tl.arange(0, GROUP)[None, None, :]
         row = tl.reshape(tl.where((group != NOTHING)[:, :, None], row, M), [RP, CP * GROUP])
         there = row < end

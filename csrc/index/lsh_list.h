@@ -1,0 +1,174 @@
+// Locality-sensitive hashing without tables: signs of random projections of all words, in one list that a query reads.
+//
+// What LSH is by default (lsh.h has the tables, for `few` words and more). Signs are taken about a centre that depends on
+// rows and words alone (sample_centre.h), and where distances are equal the lowest rows are proposed, so that the past
+// does not show: a state that goes on needs nothing built anew.
+//
+// 128 signs: of 150,004 words that a trained model wrote, all K nearest of four heads are among the 8,192 nearest by sketch
+// in 0.95 to 0.97 of the queries with 64 signs and in 0.99 to 1.00 with 128.
+//
+// Memory per word: 20 bytes in the list, 16 to 32 of the map from rows.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "index/candidate_index.h"
+#include "index/projection.h"
+#include "index/sample_centre.h"
+#include "index/sketch_list.h"
+#include "support/parallel.h"
+#include "support/row_map.h"
+
+namespace sparsam::SPARSAM_ISA {
+
+struct LSHListSettings {
+  int32_t checks = 20480;  // words proposed per query
+  uint64_t seed = 0;
+};
+
+class LSHList final : public CandidateIndex {
+ public:
+  LSHList(int32_t capacity, int32_t word_size, const LSHListSettings& settings, const WordSource* source = nullptr)
+      : CandidateIndex(capacity, word_size), settings_(settings), projection_(word_size, kBits, settings.seed),
+        centre_(word_size, settings.seed), shift_(kBits, 0.0f) {
+    source_ = source;
+  }
+
+  bool is_value() const override { return true; }
+
+  void insert(int32_t row, const float* word) override {
+    check_row(row);
+    check_absent(row, contains(row));
+    check_word(row, word);
+    check_source();
+    places_.insert(row, list_.push(row, sketch(word)));
+    centre_.inserted(row);
+  }
+
+  void remove(int32_t row) override {
+    check_row(row);
+    check_present(row, contains(row));
+    const int32_t place = places_.find(row);
+    places_.move(list_.row(list_.size() - 1), place);
+    places_.erase(row);
+    list_.take(place);
+    centre_.removed(row);
+  }
+
+  void update(int32_t row, const float* word) override {
+    check_row(row);
+    check_present(row, contains(row));
+    check_word(row, word);
+    list_.set(places_.find(row), sketch(word));
+    centre_.updated(row);
+  }
+
+  bool contains(int32_t row) const override { return row >= 0 && places_.find(row) >= 0; }
+  int32_t size() const override { return list_.size(); }
+
+  void clear() override {
+    list_.clear();
+    places_.clear();
+    centre_.clear();
+    std::fill(shift_.begin(), shift_.end(), 0.0f);
+  }
+
+  // All sketches about the present centre; while every word is proposed anyway, they need not be right.
+  void settle(int threads) override {
+    if (!centre_.is_stale() || size() <= settings_.checks) return;
+    check_source();
+    if (centre_.refresh(centre_.is_incomplete() ? list_.rows() : std::vector<int32_t>(), *source_)) sketch_all(threads);
+  }
+
+  int32_t max_candidates() const override { return std::min(settings_.checks, capacity_); }
+
+  int32_t query(const float* query, Scratch& scratch, int32_t* out) const override {
+    const int32_t count = list_.nearest(sketch(query), max_candidates(), scratch.distances, scratch.seen, out);
+    std::sort(out, out + count);
+    return count;
+  }
+
+  void query_all(const float* queries, int heads, Scratch& scratch, int32_t* out, int32_t stride, int32_t* counts,
+                 const uint64_t* hidden) const override {
+    for (int h = 0; h < heads; ++h) {
+      int32_t* found = out + h * stride;
+      const Sketches::Sketch asked = sketch(queries + h * word_size_);
+      const int32_t n = list_.nearest(asked, max_candidates(), scratch.distances, scratch.seen, found);
+      counts[h] = hidden == nullptr ? n : drop_hidden(found, n, hidden);
+    }
+  }
+
+  void rows(std::vector<int32_t>& out) const override {
+    out.insert(out.end(), list_.rows().begin(), list_.rows().end());
+  }
+
+  void build(const int32_t* rows, int32_t n, int threads) override {
+    check_source();
+    clear();
+    try {
+      for (int32_t i = 0; i < n; ++i) {
+        check_row(rows[i]);
+        check_absent(rows[i], contains(rows[i]));
+        places_.insert(rows[i], list_.push(rows[i], {}));
+        centre_.inserted(rows[i]);
+      }
+      if (n > 0) centre_.refresh({}, *source_);
+      sketch_all(threads);
+    } catch (...) {
+      clear();
+      throw;
+    }
+  }
+
+  std::unique_ptr<CandidateIndex> clone() const override {
+    auto copy = std::make_unique<LSHList>(capacity_, word_size_, settings_, source_);
+    copy->list_ = list_;
+    copy->places_ = places_;
+    copy->centre_ = centre_;
+    copy->shift_ = shift_;
+    return copy;
+  }
+
+  std::unique_ptr<CandidateIndex> fresh() const override {
+    return std::make_unique<LSHList>(capacity_, word_size_, settings_, source_);
+  }
+
+  size_t bytes() const override { return list_.bytes() + places_.bytes() + projection_.bytes(); }
+
+ private:
+  static constexpr int32_t kBits = 128;
+  using Sketches = SketchList<kBits / 64>;
+
+  Sketches::Sketch sketch(const float* word) const {
+    float projections[kBits];
+    projection_.project(word, projections, kBits);
+    for (int32_t j = 0; j < kBits; ++j) projections[j] -= shift_[static_cast<size_t>(j)];
+    Sketches::Sketch signs{};
+    for (int32_t j = 0; j < kBits; j += 32)
+      signs[static_cast<size_t>(j / 64)] |= uint64_t{Projection::signs(projections + j, 32)} << (j % 64);
+    return signs;
+  }
+
+  void sketch_all(int threads) {
+    projection_.project(centre_.centre(), shift_.data(), kBits);
+    parallel_parts(size(), threads, [&](int32_t begin, int32_t end) {
+      std::vector<float> word(static_cast<size_t>(word_size_));
+      for (int32_t place = begin; place < end; ++place) {
+        const int32_t row = list_.row(place);
+        source_->fetch(row, word.data());
+        check_word(row, word.data());
+        list_.set(place, sketch(word.data()));
+      }
+    });
+  }
+
+  LSHListSettings settings_;
+  Projection projection_;
+  Sketches list_;
+  RowMap places_;
+  SampleCentre centre_;
+  std::vector<float> shift_;  // projections of the centre
+};
+
+}  // namespace sparsam::SPARSAM_ISA
