@@ -160,6 +160,26 @@ def test_a_random_shape_is_the_plain_one(seed, monkeypatch):
         case = case | {"steps": 1, "filled": True}
         given["ends"] = None
         outputs, gradients, rows, oracle = expected(case, given)
+    agree(case, given, outputs, gradients, rows, oracle, monkeypatch)
+
+
+@pytest.mark.parametrize("way", ["whole", "steps"])
+def test_a_long_sequence_goes_round_the_ring(way, monkeypatch):
+    """23 steps of two heads write 46 words or more into seven rows."""
+    sizes = SparseSizes(rows=7, width=5, heads=2, k=2, delta=0.2)
+    case = {"cell": "lstm", "way": way, "hidden": 6, "inputs": 3, "steps": 23, "batch": 1, "padded": False}
+    case |= {"filled": False, "sizes": sizes, "heads": 2}
+    for seed in range(100):
+        given = tensors(case, seed)
+        outputs, gradients, rows, oracle = expected(case, given)
+        if oracle.gap > NEAR:
+            break
+    assert oracle.gap > NEAR and int(oracle.last_access.min()) > 0  # every row has been accessed
+    agree(case, given, outputs, gradients, rows, oracle, monkeypatch)
+
+
+def agree(case, given, outputs, gradients, rows, oracle, monkeypatch):
+    """The kernels find what the oracle does."""
     our_outputs, our_gradients, our_rows, after = found(case, given, monkeypatch)
     assert torch.equal(our_rows, rows), case
     for ours, theirs in zip(our_outputs, outputs, strict=True):
