@@ -179,7 +179,7 @@ template <class T>
 void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, const T* norms, int heads, int k,
                   int32_t* rows, T* scores, SearchScratch<T>& scratch) {
   constexpr int kStretch = kBlocks * RowBlock<T>::kRows;
-  const int width = memory.stride();
+  [[maybe_unused]] const int width = memory.stride();
   std::vector<Best<T>>& best = scratch.best;
   best.clear();
   for (int h = 0; h < heads; ++h) best.emplace_back(k, rows + h * k, scores + h * k);
