@@ -22,3 +22,10 @@ def test_the_compiled_step_is_the_same_step(make, monkeypatch, name):
         results.append([y, *torch.autograd.grad(y.square().sum(), list(model.parameters()))])
     for ours, theirs in zip(*results):
         torch.testing.assert_close(ours, theirs)
+
+
+def test_a_step_that_is_not_compiled_says_so(make, monkeypatch):
+    memory = make("dam", compile_step=True).memory
+    monkeypatch.setattr(type(memory), "plain_step", lambda self, vector, state: "plain")
+    with pytest.warns(UserWarning, match="compile_step: expected a model on a CPU, got meta"):
+        assert memory.step(torch.empty(2, 3, device="meta"), None) == "plain"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,10 @@ class DenseMemoryModel(Memory):
         """`plain_step`, compiled where that was asked for."""
         if self.compile_step and vector.device.type == "cpu":
             return compiled_step(type(self))(self, vector, state)
+        if self.compile_step:
+            warnings.warn(
+                f"compile_step: expected a model on a CPU, got {vector.device}; its step runs as it is", stacklevel=2
+            )
         return self.plain_step(vector, state)
 
     def plain_step(self, vector: Tensor, state: Any) -> Step:
