@@ -27,7 +27,7 @@ from torch import Tensor
 from sparsam.data.babi import BabiFiles, open_babi
 from sparsam.data.babi_official import VOCABULARY
 from sparsam.data.cache import cached
-from sparsam.tasks.babi_encoded import Encoded, encode, word_numbers
+from sparsam.tasks.babi_encoded import Encoded, Told, encode, word_numbers
 from sparsam.tasks.babi_exchange import Exchange
 from sparsam.tasks.babi_questions import ASKED_MORE
 from sparsam.tasks.babi_questions import ask_more as with_more_questions
@@ -192,7 +192,15 @@ class Babi:
             warnings.warn(f"bAbI: {note}", stacklevel=2)
 
     def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
-        """Training stories of similar length. `level` has no meaning here and is ignored."""
+        """Training stories of similar length; `level` is a percentage, see `easy_first`."""
+        return self.batch_of(self.draw(batch_size, generator, level))
+
+    def batch_of(self, drawn: Told) -> Batch:
+        """What was drawn, as a minibatch on the task's device."""
+        return drawn.batch(self.scale, self.device)
+
+    def draw(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Told:
+        """The stories of a minibatch: all of `sample` but the tensors, for a process that draws for another."""
         if batch_size < 1:
             raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
         stories = self._buckets.draw(batch_size, generator)
@@ -204,17 +212,17 @@ class Babi:
         if self.retell:
             return self._retold(stories, left_out, generator)
         if not self.exchange:
-            return self.train.batch(stories, self.scale, left_out=left_out, device=self.device)
+            return self.train.told(stories, left_out=left_out)
         permutations = self._exchange.permutations(tasks, generator, self.exchange)
         tables, phrases = self._exchange.tables(tasks, permutations), Exchange.phrases(permutations)
 
         def change(words: np.ndarray, tasks: np.ndarray) -> np.ndarray:
             return self._exchange.look_up(words, tasks, tables, phrases)
 
-        return self.train.batch(stories, self.scale, change, left_out, device=self.device)
+        return self.train.told(stories, change, left_out)
 
-    def _retold(self, stories: np.ndarray, left_out: np.ndarray | None, generator: torch.Generator) -> Batch:
-        """A minibatch of which a share is told in another way, and names are exchanged as ever in the rest."""
+    def _retold(self, stories: np.ndarray, left_out: np.ndarray | None, generator: torch.Generator) -> Told:
+        """Stories of which a share is told in another way, and names are exchanged as ever in the rest."""
         tasks = self.train.tasks[stories]
         retold = torch.rand(len(stories), generator=generator).numpy() < self.retell
         order = self._retelling.order(self.train, stories, retold, generator)
@@ -227,7 +235,7 @@ class Babi:
             exchanged = self._exchange.look_up(words, tasks, tables, phrases)
             return self._retelling.turned(exchanged, tasks, retold, generator)
 
-        return self.train.batch(stories, self.scale, change, left_out, order, self.device)
+        return self.train.told(stories, change, left_out, order)
 
     def evaluation_batches(self, split: str, batch_size: int) -> Iterator[Batch]:
         """Every story of `"train"`, `"validation"` or `"test"` once, in batches of similar length.

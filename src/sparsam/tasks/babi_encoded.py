@@ -14,7 +14,7 @@ from sparsam.data.babi_official import VOCABULARY
 from sparsam.data.locate import DataError
 from sparsam.tasks.task import Batch
 
-__all__ = ["Encoded", "encode", "word_numbers"]
+__all__ = ["Encoded", "Told", "encode", "word_numbers"]
 
 _NUMBER = {word: number for number, word in enumerate(VOCABULARY)}
 
@@ -30,6 +30,36 @@ def word_numbers(words: list[str]) -> list[int]:
     except KeyError as error:
         word = error.args[0]
         raise DataError(f"the word {word!r} is not in the bAbI vocabulary of {len(VOCABULARY)} words") from None
+
+
+@dataclass(frozen=True)
+class Told:
+    """Stories side by side as word numbers: plain arrays, small enough to go from process to process.
+
+    `words` (T, B) int16, -1 after a story's end; `targets` (T, B) int16, the answer word or -1; `questions` (T, B)
+    int16, the question's number in its story or -1; `lengths` and `tasks` (B,) int64.
+    """
+
+    words: np.ndarray
+    targets: np.ndarray
+    questions: np.ndarray
+    lengths: np.ndarray
+    tasks: np.ndarray
+
+    def batch(self, scale: float = 1.0, device: str = "cpu") -> Batch:
+        """One-hot words whose one is `scale`; padding is all zero and masked.
+
+        Args:
+            device: where the batch is wanted. A GPU is sent word numbers, which it makes one-hot by itself.
+        """
+        numbers = torch.from_numpy(np.stack([self.words, self.targets]))
+        if device != "cpu":  # without waiting for what the GPU is busy with
+            numbers = numbers.pin_memory().to(device, non_blocking=True)
+        words, targets = numbers.long()
+        inputs = torch.zeros(*words.shape, len(VOCABULARY), device=device)
+        inputs.scatter_(2, words.clamp(min=0).unsqueeze(-1), (words >= 0).unsqueeze(-1).float() * scale)
+        info = {"tasks": torch.from_numpy(self.tasks), "questions": torch.from_numpy(self.questions.astype(np.int64))}
+        return Batch(inputs, targets, targets >= 0, torch.from_numpy(self.lengths), info=info)
 
 
 @dataclass(frozen=True)
@@ -99,13 +129,22 @@ class Encoded:
         order: np.ndarray | None = None,
         device: str = "cpu",
     ) -> Batch:
-        """These stories side by side, padded to the longest; padding is all zero and masked, a word's one is `scale`.
+        """`told` as a minibatch, in which a word's one is `scale`; see there and at `Told.batch`."""
+        return self.told(stories, exchange, left_out, order).batch(scale, device)
+
+    def told(
+        self,
+        stories: np.ndarray,
+        exchange: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+        left_out: np.ndarray | None = None,
+        order: np.ndarray | None = None,
+    ) -> Told:
+        """These stories side by side, padded to the longest.
 
         Args:
             exchange: replaces (T, B) words, -1 for none, of stories of the given tasks, inputs and targets alike.
             left_out: (lines, B), true for lines of a story that are not told unless they are needed.
             order: (lines, B), the place at which each line is told; None as they come.
-            device: where the batch is wanted. A GPU is sent word numbers, which it makes one-hot by itself.
         """
         lengths = self.lengths[stories]
         steps, size = int(lengths.max()), len(stories)
@@ -122,22 +161,13 @@ class Encoded:
             steps = int(lengths.max())
             source, inside = np.take_along_axis(source, up, 0)[:steps], time[:steps] < lengths
         tasks = self.tasks[stories].astype(np.int64)
-        told = np.where(inside, self.words[source], 0).astype(np.int64)
-        asked = np.where(inside, self.targets[source], -1).astype(np.int64)
+        words = np.where(inside, self.words[source], 0).astype(np.int64)
+        targets = np.where(inside, self.targets[source], -1).astype(np.int64)
         if exchange is not None:
-            told, asked = exchange(told, tasks), exchange(asked, tasks)
-        words, targets, filled = (_sent(values, device) for values in (told, asked, inside))
-        inputs = torch.zeros(steps, size, len(VOCABULARY), device=device)
-        inputs.scatter_(2, words.unsqueeze(-1), filled.unsqueeze(-1).float() * scale)
-        questions = torch.from_numpy(np.where(inside, self.questions[source], -1).astype(np.int64))
-        info = {"tasks": torch.from_numpy(tasks), "questions": questions}
-        return Batch(inputs, targets, targets >= 0, torch.from_numpy(lengths.astype(np.int64)), info=info)
-
-
-def _sent(values: np.ndarray, device: str) -> torch.Tensor:
-    """An array on the device, without waiting for what a GPU is busy with."""
-    tensor = torch.from_numpy(values)
-    return tensor if device == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+            words, targets = exchange(words, tasks), exchange(targets, tasks)
+        words = np.where(inside, words, -1).astype(np.int16)
+        questions = np.where(inside, self.questions[source], -1).astype(np.int16)
+        return Told(words, targets.astype(np.int16), questions, lengths.astype(np.int64), tasks)
 
 
 def encode(stories: list[tuple[int, Story]]) -> Encoded:

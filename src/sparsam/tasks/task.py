@@ -24,7 +24,7 @@ from torch import Tensor
 from sparsam import argument_types, checks
 from sparsam.registry import Registry
 
-__all__ = ["TASKS", "Batch", "BitTask", "FiniteTask", "Task", "register"]
+__all__ = ["TASKS", "Batch", "BitTask", "DrawnApart", "FiniteTask", "Task", "register"]
 
 TASKS: Registry[type] = Registry("sparsam.tasks")
 
@@ -112,6 +112,22 @@ class FiniteTask(Task, Protocol):
 
     def evaluation_batches(self, split: str, batch_size: int) -> Iterator[Batch]:
         """Every episode of `split` ('validation' or 'test') once."""
+        ...
+
+
+@runtime_checkable
+class DrawnApart(Task, Protocol):
+    """A task that can be drawn in one process and made a batch in another.
+
+    `sample(...)` is `batch_of(draw(...))`; what `draw` returns is small and can be pickled.
+    """
+
+    def draw(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Any:
+        """What a minibatch holds, as plain arrays; needs no GPU."""
+        ...
+
+    def batch_of(self, drawn: Any) -> Batch:
+        """What was drawn, as a minibatch."""
         ...
 
 

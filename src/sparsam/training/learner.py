@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sparsam.training.checkpoint import load_weights
 from sparsam.training.config import RunConfig
+from sparsam.training.drawing import Drawer, can_draw_apart
 from sparsam.training.evaluate import forward
 from sparsam.training.flat import FlatParameters
 from sparsam.training.input_layer import build_model, inner_model, late_part, set_learning, with_own_rest
@@ -18,7 +19,8 @@ from sparsam.training.prefetch import Prefetch
 from sparsam.training.saved import find_weights, load_into
 from sparsam.training.seeds import MinibatchSeeds, mix
 
-_ERRORS_EVERY = 10  # minibatches; counting wrong bits costs as much as the loss itself
+# Minibatches; counting wrong bits costs as much as the loss itself, and on a GPU it waits for all that is under way.
+_ERRORS_EVERY, _ERRORS_EVERY_ON_GPU = 10, 50
 
 
 class NonFiniteLoss(RuntimeError):
@@ -62,7 +64,11 @@ class Learner:
         self._rate_varies = schedule.warmup > 0 or (schedule.final_rate, schedule.full_rate_level) != (None, None)
         self.on_gpu = torch.device(config.device).type == "cuda"
         self.deferred = False  # whether loss and norm stay on the device, for a `Readback`
-        self._ahead = Prefetch(self.task, self.seeds, config.batch_size, config.device) if self.on_gpu else None
+        self._ahead: Prefetch | None = None
+        if self.on_gpu:
+            apart = can_draw_apart(config.task, self.task)
+            drawer = Drawer(config.task, config.batch_size, config.seed, rank) if apart else None
+            self._ahead = Prefetch(self.task, self.seeds, config.batch_size, config.device, drawer)
 
     def probe(self, step: int, level: int | None) -> None:
         """One minibatch through model and task that leaves no trace: what cannot run says so before a run begins."""
@@ -87,7 +93,7 @@ class Learner:
         loss = self.task.loss(outputs, batch)
         self.flat.zero()
         loss.backward()
-        if step % _ERRORS_EVERY == 0:
+        if step % (_ERRORS_EVERY_ON_GPU if self.on_gpu else _ERRORS_EVERY) == 0:
             self.errors = self.task.errors(outputs, batch)
         return loss.detach() if self.deferred else float(loss.detach())
 
