@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 
 from sparsam.tasks.task import Batch, DrawnApart, Task
 from sparsam.training.drawing import Drawer, DrawerGone
@@ -42,10 +43,8 @@ class Prefetch:
     def _begin(self, step: int, level: int | None) -> None:
         drawer = self._drawer
         if drawer is not None:
-            try:
+            with suppress(DrawerGone):  # it is noticed, and told, where the answer is missed
                 drawer.ask(step, level)
-            except DrawerGone:
-                drawer = None  # the thread finds out by itself, and says so
         make = self._draw if drawer is None else self._receive
         self._ahead.append((step, level, self._thread.submit(make, step, level)))
 

@@ -46,8 +46,8 @@ _compiled: dict[Any, Any] = {}
 
 
 def _warps() -> int:
-    """Warps of a program that runs whole sequences: with eight one element is fastest and has a multiprocessor to itself,
-    with four two of them share it, which pays where processes share the GPU.
+    """Warps of a program that runs whole sequences: with eight one element is fastest and has a multiprocessor to
+    itself, with four two of them share it, which pays where processes share the GPU.
     """
     asked = os.environ.get("SPARSAM_GPU_WARPS", "8")
     if asked not in ("2", "4", "8", "16"):
