@@ -18,6 +18,7 @@ from sparsam.memories.memory import Memory
 from sparsam.recurrent import Recurrent
 from sparsam.state import State
 from sparsam.trace import Access
+from sparsam.transfer import sent
 
 MODELS: dict[str, type[MemoryModel]] = {}  # by name, filled where a model is defined
 MOST_OUTPUT = 2**16  # weights of an output layer that an engine may run step by step; a larger one is one product
@@ -130,7 +131,7 @@ class MemoryModel(Recurrent):
             y = self.answer(y)
             if ends is not None:
                 past = torch.arange(x.shape[0], device="cpu")[:, None] >= ends
-                y = y.masked_fill(past[..., None].to(y.device), 0.0)
+                y = y.masked_fill(sent(past[..., None], y.device), 0.0)
         return y, after, accesses
 
     def options_in_use(self) -> list[str]:

@@ -29,6 +29,7 @@ from sparsam.recurrent import Recurrent
 from sparsam.settings import setting, sparse_setting
 from sparsam.state import State
 from sparsam.trace import Access
+from sparsam.transfer import sent
 
 STARTS: dict[str, dict[str, float]] = {  # what is added to first biases of the interface: alpha, gamma, beta
     "open": {"write_gate": 2.0, "interpolation": -5.0, "strength": 3.0},
@@ -146,7 +147,7 @@ class SparseMemory(Recurrent):
         y = self.output(torch.cat([x, ran.joint.to(x.dtype)], dim=-1))
         if ends is not None:
             past = torch.arange(x.shape[0], device="cpu")[:, None] >= ends
-            y = y.masked_fill(past[..., None].to(y.device), 0.0)
+            y = y.masked_fill(sent(past[..., None], y.device), 0.0)
         return y, dataclasses.replace(state, **ran.fields, window=window.to(state.window.dtype)), ran.accesses
 
     def past_and_present(
@@ -168,7 +169,7 @@ class SparseMemory(Recurrent):
         if ends is None:
             after = whole[steps:].transpose(0, 1)
         else:
-            at = ends.to(x.device)[:, None] + torch.arange(reach, device=x.device)
+            at = sent(ends, x.device)[:, None] + torch.arange(reach, device=x.device)
             after = whole.transpose(0, 1).gather(1, at[..., None].expand(-1, -1, x.shape[-1]))
         if not untouched:
             return self.conv(whole.permute(1, 2, 0)).permute(2, 0, 1), after

@@ -23,6 +23,7 @@ from sparsam.memories.sdnc import SDNCMemory, SDNCState
 from sparsam.settings import setting, sparse_setting
 from sparsam.state import State
 from sparsam.trace import Access
+from sparsam.transfer import sent
 
 __all__ = ["DAM", "DNC", "LSTM", "MODELS", "NTM", "SAM", "SDNC", "LSTMState", "MemoryModel", "build"]
 
@@ -86,9 +87,9 @@ class LSTM(MemoryModel):
             packed = pack_padded_sequence(x, ends.clamp_min(1), enforce_sorted=False)  # torch refuses empty sequences
             packed, after = self.controller(packed, carried)
             hidden, _ = pad_packed_sequence(packed, total_length=x.shape[0])
-            past = torch.arange(x.shape[0], device=x.device)[:, None] >= ends.to(x.device)
+            past = torch.arange(x.shape[0], device=x.device)[:, None] >= sent(ends, x.device)
             y = self.answer(hidden).masked_fill(past[..., None], 0.0)
-            began = (ends > 0).to(x.device)[None, :, None]
+            began = sent(ends > 0, x.device)[None, :, None]
             after = tuple(torch.where(began, now, before) for now, before in zip(after, carried))
         hidden, cell = (layers_last(self.controller, value).to(x.dtype) for value in after)  # half under autocast
         return y, dataclasses.replace(state, hidden=hidden, cell=cell), []

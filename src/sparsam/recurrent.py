@@ -14,6 +14,7 @@ from sparsam import checks, engines
 from sparsam.memories.memory import Memory
 from sparsam.state import State
 from sparsam.trace import Access, Trace
+from sparsam.transfer import sent
 
 
 def first_parameter(module: nn.Module) -> Tensor | None:
@@ -198,7 +199,7 @@ class Recurrent(nn.Module):
         if lengths is not None:
             lengths = checks.sequence_lengths(lengths, steps, batch)
             past = torch.arange(steps, device="cpu")[:, None] >= lengths
-            x = x.masked_fill(past[..., None].to(x.device), 0.0)  # padding, NaN too, must not reach a gradient
+            x = x.masked_fill(sent(past[..., None], x.device), 0.0)  # padding, NaN too, must not reach a gradient
             if not torch.compiler.is_compiling() and not bool(past.any()):
                 lengths = None
         if state is None:
@@ -232,7 +233,7 @@ class Recurrent(nn.Module):
         seen: list[Access] = []
         for begin, end in zip(begins, [*begins[1:], steps]):
             if every or bool(flags[begin].any()):
-                state = state.reset(flags[begin].to(x.device))
+                state = state.reset(sent(flags[begin], x.device))
             left = None if lengths is None else (lengths - begin).clamp(0, end - begin)
             y, state, accesses = self.run(x[begin:end], state, left, record)
             outputs.append(y)

@@ -15,6 +15,7 @@ from sparsam.engines.engine import Engine
 from sparsam.engines.module import WithController, memory_of
 from sparsam.state import State, blended
 from sparsam.trace import Access
+from sparsam.transfer import sent
 
 
 def run(
@@ -32,7 +33,7 @@ def run(
         hidden, carried = model.control(x_t, state)
         ran = engine.step(memory, model.interface(hidden), state, active, record)
         if active is not None:
-            here = active.to(x.device)
+            here = sent(active, x.device)
             kept = {name: blended(here, value, getattr(state, name)) for name, value in carried.items()}
             carried, hidden = kept, torch.where(here[:, None], hidden, 0.0)
         hiddens.append(hidden)

@@ -13,6 +13,7 @@ from sparsam.data.babi import Story
 from sparsam.data.babi_official import VOCABULARY
 from sparsam.data.locate import DataError
 from sparsam.tasks.task import Batch
+from sparsam.transfer import sent
 
 __all__ = ["Encoded", "Told", "encode", "word_numbers"]
 
@@ -52,10 +53,7 @@ class Told:
         Args:
             device: where the batch is wanted. A GPU is sent word numbers, which it makes one-hot by itself.
         """
-        numbers = torch.from_numpy(np.stack([self.words, self.targets]))
-        if device != "cpu":  # without waiting for what the GPU is busy with
-            numbers = numbers.pin_memory().to(device, non_blocking=True)
-        words, targets = numbers.long()
+        words, targets = sent(torch.from_numpy(np.stack([self.words, self.targets])), device).long()
         inputs = torch.zeros(*words.shape, len(VOCABULARY), device=device)
         inputs.scatter_(2, words.clamp(min=0).unsqueeze(-1), (words >= 0).unsqueeze(-1).float() * scale)
         info = {"tasks": torch.from_numpy(self.tasks), "questions": torch.from_numpy(self.questions.astype(np.int64))}

@@ -13,6 +13,7 @@ from sparsam.engines.cuda.graphs import Sequences, plain_sequence
 from sparsam.engines.engine import Cell, Ran
 from sparsam.memories.memory import Memory
 from sparsam.trace import Access
+from sparsam.transfer import sent
 
 DENSE = ("ntm", "dam", "dnc")
 _sequences: weakref.WeakKeyDictionary[Memory, tuple[Any, Sequences]] = weakref.WeakKeyDictionary()
@@ -22,7 +23,7 @@ def run(memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, 
     """Run x (T, B, I) from `state`, a state of the reference."""
     names = [*(("hidden", "cell") if cell.name == "lstm" else ("hidden",)), *memory.shapes()]
     values = tuple(getattr(state, name) for name in names)
-    ends = None if ends is None else ends.to(x.device)
+    ends = None if ends is None else sent(ends, x.device)
     accesses: list[Access] = []
     if record:
         step = stepper(memory, cell, names, accesses)

@@ -21,7 +21,7 @@ from sparsam.engines.cuda.tape import Tape
 from sparsam.engines.cuda.weights import Packed, PackedBackward, Weights
 
 PRODUCT = 1024  # numbers of a matrix multiplied together, per warp
-SEARCH = 128  # rows of the memory looked at together
+SEARCH, WARPS = 128, 8  # rows of the memory looked at together; warps of a program
 SEARCH_LINKED = 64  # the same with links
 BLOCK_CODED = 128  # words that are coded together
 FEW_PARTS = 16  # with fewer, each looks at more groups of codes: in all enough to find nearly all
@@ -43,19 +43,6 @@ class SearchPlan(NamedTuple):
 EXACT, CODED = SearchPlan(128, 3, 4, None), SearchPlan(256, 4, 4, None)
 
 _compiled: dict[Any, Any] = {}
-
-
-def _warps() -> int:
-    """Warps of a program that runs whole sequences: with eight one element is fastest and has a multiprocessor to
-    itself, with four two of them share it, which pays where processes share the GPU.
-    """
-    asked = os.environ.get("SPARSAM_GPU_WARPS", "8")
-    if asked not in ("2", "4", "8", "16"):
-        raise ValueError(f"SPARSAM_GPU_WARPS: expected 2, 4, 8 or 16, got {asked!r}")
-    return int(asked)
-
-
-WARPS = _warps()
 
 
 def interpreted() -> bool:

@@ -39,6 +39,7 @@ from sparsam.engines.cuda.weights import (
     packed_backward,
     weight_gradients,
 )
+from sparsam.transfer import sent
 
 
 class Before(NamedTuple):
@@ -203,7 +204,7 @@ def _zeros(shape: tuple[int, ...], device: torch.device) -> Tensor:
 
 def ends_of(lengths: Tensor | None, steps: int, batch: int, device: torch.device) -> Tensor:
     """(B,) int32: the step that each element ends with."""
-    return _all_steps(steps, batch, device) if lengths is None else lengths.to(device=device, dtype=torch.int32)
+    return _all_steps(steps, batch, device) if lengths is None else sent(lengths.to(torch.int32), device)
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,20 @@
+"""Small tensors of the host on their way to a GPU."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["sent"]
+
+
+def sent(values: Tensor, device: torch.device | str) -> Tensor:
+    """`values` on `device`, without waiting for what a GPU is busy with.
+
+    A copy from ordinary memory waits until the GPU has done all that it was asked before, which leaves it idle until
+    the host has put together the next; one from pinned memory only takes its turn.
+    """
+    device = torch.device(device)
+    if device.type != "cuda" or values.device.type != "cpu" or torch.compiler.is_compiling():
+        return values.to(device)
+    return values.pin_memory().to(device, non_blocking=True)
