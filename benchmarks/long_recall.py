@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -71,9 +72,9 @@ def measure(
 
 def unique_cues(pairs: Tensor, bits: int, count: int) -> tuple[Tensor, Tensor]:
     """Questions (count, 1, I) for pairs (n, 1, I) whose key occurs once, and their values (count, 1, bits)."""
-    keys = (pairs[:, 0, :bits].double() @ (2.0 ** torch.arange(bits, dtype=torch.float64))).long()
-    values, counts = keys.unique(return_counts=True)
-    unique = torch.isin(keys, values[counts == 1]).nonzero()[:, 0]
+    keys = np.packbits(pairs[:, 0, :bits].bool().numpy(), axis=1)
+    _, which, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    unique = torch.from_numpy(np.flatnonzero(counts[which.reshape(-1)] == 1))
     pick = unique[torch.randperm(len(unique), generator=torch.Generator().manual_seed(len(pairs)))[:count]]
     ask = torch.zeros(len(pick), 1, pairs.shape[2])
     ask[:, 0, :bits] = pairs[pick, 0, :bits]

@@ -31,3 +31,11 @@ def test_questions_are_for_keys_that_occur_once() -> None:
     for question, value in zip(ask, want):
         (where,) = (pairs[:, 0, :4] == question[0, :4]).all(1).nonzero()[:, 0].tolist()
         assert torch.equal(value, pairs[where, :, 4:8])
+
+
+def test_keys_of_more_bits_than_a_number_has() -> None:
+    pairs = torch.zeros(3, 1, 2 * 96 + 1)
+    pairs[1, 0, 95] = 1  # differs from the first in its last bit alone
+    pairs[2, 0, 95] = 1
+    ask, _ = long_recall.unique_cues(pairs, 96, 10)
+    assert len(ask) == 1 and not ask[0, 0, :96].any()
