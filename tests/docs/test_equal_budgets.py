@@ -72,3 +72,46 @@ def test_babi_from_scratch() -> None:
     cells = row(REAL, "bAbI, SAM, 3 seeds, with augmentation, from scratch")
     shown = cells[3].partition(", a thirteenth")[0]
     assert_cell(shown, [*mean_and_deviation(errors), *errors, min(steps), max(steps)], "bAbI from scratch, target")
+
+
+def test_babi_at_equal_minibatches() -> None:
+    runs = load("babi_from_scratch")["3,000 minibatches of 32"]
+    rows = table(REAL, "protocol", "model", "1,000")
+    assert len(rows) == 12  # six models, two protocols
+    for protocol, model, *cells in rows:
+        run = runs[f"{'' if protocol == 'augmented' else 'paper-'}{model.lower()}-0"]
+        part = {int(step): 100 * error for step, error in run["error on a part of validation"].items()}
+        for cell, step in zip(cells[:3], (1000, 2000, 3000), strict=True):
+            assert_cell(cell, [part[step]] if step in part else [], f"bAbI, {protocol}, {model}, {step}")
+        assert_cell(cells[3], [100 * run["test"]] if "test" in run else [], f"bAbI, {protocol}, {model}, test")
+
+
+def test_omniglot_at_equal_minibatches() -> None:
+    runs = load("omniglot_pixels")["equal"]["runs"]
+    for model, level, to_16, *cells in table(REAL, "equal budget", "level"):
+        name = model.partition(",")[0].lower()
+        mine = [run for key, run in runs.items() if key.startswith(f"{name}-")]
+        assert len(mine) == 3
+        where = f"Omniglot at equal budgets, {model}"
+        assert_cell(level, [mine[0]["level"]], where)
+        steps = [dict(map(tuple, run["levels"])).get(16) for run in mine]
+        assert_cell(to_16, [min(steps), max(steps)] if None not in steps else [], where)
+        columns = ("error of the last minibatch", "2nd presentation", "10th presentation")
+        for cell, column in zip(cells, (*columns, "loss of the last 50 minibatches"), strict=True):
+            assert_cell(cell, mean_and_deviation([run[column] for run in mine]), f"{where}, {column}")
+    cells = row(REAL, "Omniglot from pixels, SDNC, DAM, NTM, LSTM at equal budgets")
+    for model in ("sam", "sdnc", "dam"):
+        errors = [run["error of the last minibatch"] for key, run in runs.items() if key.startswith(f"{model}-")]
+        shown = re.search(rf"{model.upper()} (\d\.\d+ ± \d\.\d+)", cells[3])
+        assert shown is not None
+        assert_cell(shown[1], mean_and_deviation(errors), f"targets, Omniglot, {model}")
+
+
+def test_extrapolation_with_the_papers_chance() -> None:
+    wide = load("extrapolation")["wide"]
+    bits, deviation = wide["bits per cue, exact, 256 cues"], wide["standard error"]
+    rows = table(RESULTS, "Pairs, 96 bits")
+    assert [cells[0].replace(",", "") for cells in rows] == list(bits)
+    for pairs, cell in rows:
+        size = pairs.replace(",", "")
+        assert_cell(cell, [bits[size], deviation[size]], f"extrapolation with 96 bits, {pairs} pairs")
