@@ -54,9 +54,7 @@ def test_figure_2_on_the_way() -> None:
 
 def test_babi_from_scratch() -> None:
     found = load("babi_from_scratch")
-    parts = {"sam": list(found["long"].values())}
-    if "again" in found:
-        parts["sam, gone on"] = list(found["again"]["runs"].values())
+    parts = {"sam": list(found["long"].values()), "sam, gone on": list(found["again"]["runs"].values())}
     head = next(t[0] for t in tables(REAL.read_text(encoding="utf-8")) if t[0][0] == "task, from scratch")
     assert [name for name in head[1:] if not name.endswith("(paper)")] == [f"{part} (3)" for part in parts]
     for cells in table(REAL, "task, from scratch"):
