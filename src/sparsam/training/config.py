@@ -113,9 +113,12 @@ class CurriculumConfig:
     patience: int = 100
     max_level: int | None = None
     over: int | None = None  # minibatches from start to max_level, whatever the loss
+    retreat: float | None = None  # back to a level's best weights when the mean loss is this many times theirs
 
     def __post_init__(self) -> None:
         check_fields(self, "curriculum.")
+        if self.retreat is not None and not (self.retreat > 1 and self.over is None):
+            raise ValueError(f"curriculum.retreat: expected more than 1, and no curriculum.over, got {self.retreat}")
         if self.max_level is not None and self.max_level < 1:
             raise ValueError(f"curriculum.max_level: expected at least 1, got {self.max_level}")
         if self.start < 1:

@@ -50,9 +50,13 @@ class Curriculum:
         if sum(self._losses) >= self.config.threshold * self.config.patience:
             return False
         self.level = 2 * self.level if top is None else min(2 * self.level, top)
+        self.forget()
+        return True
+
+    def forget(self) -> None:
+        """Begin anew to count."""
         self._losses.clear()
         self._sum = 0.0
-        return True
 
     def state_dict(self) -> dict[str, Any]:
         return {"level": self.level, "losses": list(self._losses), "sum": self._sum}

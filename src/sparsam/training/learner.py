@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import torch
@@ -61,7 +62,10 @@ class Learner:
         self._late = part if schedule.input_layer_from else None
         if self._late is not None:
             set_learning(self._late, False)
-        self._rate_varies = schedule.warmup > 0 or (schedule.final_rate, schedule.full_rate_level) != (None, None)
+        self.slower = 1.0  # what the rate is multiplied by, see `Retreat`
+        retreats = config.curriculum is not None and config.curriculum.retreat is not None
+        falls = (schedule.final_rate, schedule.full_rate_level) != (None, None)
+        self._rate_varies = schedule.warmup > 0 or falls or retreats
         self.on_gpu = torch.device(config.device).type == "cuda"
         self.deferred = False  # whether loss and norm stay on the device, for a `Readback`
         self._ahead: Prefetch | None = None
@@ -115,7 +119,7 @@ class Learner:
         """
         settings = self.config.optimizer
         if self._rate_varies:
-            rate = learning_rate(settings, step, self.config.steps, level, self.share)
+            rate = self.slower * learning_rate(settings, step, self.config.steps, level, self.share)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
         norm: float | Tensor | None = None
@@ -153,6 +157,16 @@ class Learner:
             f"{settings.clip:g}), a warmup (now {settings.warmup} minibatches), more patience (now "
             f"{settings.patience} minibatches), or another seed."
         )
+
+    def kept(self) -> dict:
+        """A copy of the weights and of the optimiser's statistics, for `take_back`."""
+        return copy.deepcopy({"weights": self.model.state_dict(), "optimizer": self.optimizer.state_dict()["state"]})
+
+    def take_back(self, kept: dict) -> None:
+        """Weights and statistics as they were."""
+        load_into(self.model, kept["weights"], "the kept weights")
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict(copy.deepcopy({"state": kept["optimizer"], "param_groups": groups}))
 
     def state_dict(self) -> dict:
         return {

@@ -31,6 +31,7 @@ from sparsam.training.loggers import Logger, TensorBoard, build_loggers
 from sparsam.training.memory_use import SEQUENCES, memory_use
 from sparsam.training.opening import Opening
 from sparsam.training.readback import Numbers, Readback
+from sparsam.training.retreat import Retreat
 from sparsam.training.seeds import MinibatchSeeds
 
 
@@ -61,6 +62,8 @@ class Run:
     ) -> None:
         self.config, self.folder, self.learner, self.display = config, folder, learner, display
         self.curriculum = Curriculum(config.curriculum) if config.curriculum else None
+        retreats = config.curriculum is not None and config.curriculum.retreat is not None
+        self.retreat = Retreat(config.curriculum, learner) if config.curriculum and retreats else None
         self.task = config.task.build()  # as it is evaluated
         self.step = 0
         self.evaluation: dict[str, float] = {}
@@ -153,14 +156,29 @@ class Run:
             self.write("passed_over", loss=str(loss), gradient_norm=str(norm), level=self.level)
             self.display.note(f"minibatch {step:,}: passed over (loss {loss:.4g}, gradient norm {norm:.4g})")
         self._last_loss, self._last_norm = loss, norm
-        if finite and self.curriculum and not self.curriculum.timed and self.curriculum.update(loss):
+        if finite and self.curriculum and not self.curriculum.timed:
+            self._follow(self.curriculum, step, loss)
+
+    def _follow(self, curriculum: Curriculum, step: int, loss: float) -> None:
+        """Let the curriculum judge a minibatch: a level more, or back to the best weights of this one."""
+        if curriculum.update(loss):
             self.write(
                 "level",
-                level=self.curriculum.level,
+                level=curriculum.level,
                 seconds=round(self.seconds, 3),
                 sequences=step * self._step_sequences,
             )
-            self.display.note(f"minibatch {step:,}: level {self.curriculum.level:,}")
+            self.display.note(f"minibatch {step:,}: level {curriculum.level:,}")
+            if self.retreat:
+                self.retreat.rise()
+        elif self.retreat and self.retreat.update(loss):
+            self._went_back(curriculum)
+
+    def _went_back(self, curriculum: Curriculum) -> None:
+        assert self.retreat is not None
+        curriculum.forget()
+        self.write("retreat", level=curriculum.level, lowest=self.retreat.lowest, slower=self.learner.slower)
+        self.display.note(f"minibatch {self.step:,}: back to the best weights of level {curriculum.level:,}")
 
     def write(self, kind: str, **values: Any) -> None:
         if self._log is not None:
@@ -251,6 +269,7 @@ class Run:
         trainer = {
             "learner": self.learner.state_dict(),
             "curriculum": self.curriculum.state_dict() if self.curriculum else None,
+            "retreat": self.retreat.state_dict() if self.retreat else None,
             "window": [self._loss_sum, self._loss_count],
             "seconds": self.seconds,
             "time_steps": self.learner.time_steps,
@@ -291,13 +310,18 @@ class Run:
         if self.curriculum and state["curriculum"]:
             self.curriculum.load_state_dict(state["curriculum"])
             self.curriculum.rise(self.step)
+        if self.retreat and state.get("retreat"):
+            self.retreat.load_state_dict(state["retreat"])
         self._loss_sum, self._loss_count = state["window"]
         self._seconds_before = state["seconds"]
         self.evaluation = state["evaluation"]
 
     def finish(self, reason: str, signal: int | None = None) -> Outcome:
         """Last checkpoint, last evaluation, result.json."""
-        if reason != "interrupted" and self.step % self.config.eval_every != 0:
+        if reason != "interrupted" and self.retreat and self.curriculum and self.retreat.settle():
+            self._went_back(self.curriculum)
+            self._evaluate()
+        elif reason != "interrupted" and self.step % self.config.eval_every != 0:
             self._evaluate()
         self.save(last=True)
         outcome = Outcome(reason, self.step, self.seconds, self.level, self.evaluation, signal)
@@ -344,6 +368,8 @@ def train(
         raise ValueError(
             f"device: expected 'cpu' with workers, which share parameters in its memory, got {config.device!r}"
         )
+    if config.workers and config.curriculum is not None and config.curriculum.retreat is not None:
+        raise ValueError("curriculum.retreat: expected None with workers, which step on while others go back")
     if config.threads:
         torch.set_num_threads(config.threads)
     processes = Processes.from_environment(config.device, config.wait_seconds)
