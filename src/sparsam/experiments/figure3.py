@@ -37,8 +37,8 @@ CURRICULA = {
 # Momentum makes recall climb in half the minibatches, and copy forget what it could. At the full rate, momentum on
 # sequences of thousands of steps has ended in gradients that are not finite: the rate falls there. Copy and sort have
 # gradients of norm 0.1 and now and then one of norm 10 or 100, which undoes what was learnt unless it is clipped to the
-# usual norm. Clipped ones still undo it from level 256 on: these two go back to the best weights of a level when they have
-# lost it (`sparsam.training.retreat`).
+# usual norm. Clipped ones still undo it from level 256 on: these two go back to the best weights of a level when they
+# have lost it (`sparsam.training.retreat`).
 RECALL = OptimizerConfig(learning_rate=1e-3, full_rate_level=1024, patience=3)
 CONSTANT = replace(OPTIMIZER, final_rate=None, hold=0, clip=0.1, patience=3)
 OPTIMIZERS = {
