@@ -15,7 +15,7 @@ from sparsam.training.config import CurriculumConfig, ModelConfig, OptimizerConf
 from sparsam.training.learner import Learner
 from sparsam.training.loop import Run, train
 from sparsam.training.progress import Silent
-from sparsam.training.retreat import Retreat
+from sparsam.training.retreat import TRIES, Retreat
 
 CURRICULUM = CurriculumConfig(start=2, threshold=0.1, patience=4, retreat=2.0)
 CONFIG = RunConfig(
@@ -87,6 +87,20 @@ def test_a_new_level_begins_with_the_weights_that_earned_it() -> None:
     learn(learner, 2)
     assert [retreat.update(0.41) for _ in range(4)] == [False, False, False, True]  # 4 times the threshold
     assert torch.equal(weights(learner), earned)
+
+
+def test_a_level_that_cannot_be_begun_slowly_is_begun_all_the_same() -> None:
+    learner = Learner(CONFIG)
+    retreat = Retreat(CURRICULUM, learner)
+    retreat.rise()
+    assert [retreat.update(0.9) for _ in range(4 * TRIES)].count(True) == TRIES
+    learn(learner, 2)
+    here = weights(learner)
+    assert not any(retreat.update(0.9) for _ in range(4))  # nothing to lose: on from where it is
+    assert torch.equal(weights(learner), here) and retreat.lowest == pytest.approx(0.9)
+    assert learner.slower == 1.5 * 0.5**TRIES
+    assert not any(retreat.update(1.7) for _ in range(4)) and any(retreat.update(1.9) for _ in range(4))
+    assert torch.equal(weights(learner), here)
 
 
 def test_a_run_that_ends_lost_ends_with_the_best_weights() -> None:

@@ -5,6 +5,9 @@ step along one of them can undo what was learnt; clipping bounds its length and 
 the optimiser's statistics of the best `patience` minibatches at a level are kept, and when a later mean loss is
 `retreat` times theirs, training goes on from them at half the rate. The rate is half as much again whenever the loss is
 lower than before at this level, and twice as much at the next level, up to the full one.
+
+What the weights that earned a level can do there is not known beforehand. They are asked for twice the threshold; when
+training has gone back to them `TRIES` times, there is nothing to lose yet, and it goes on from where it is.
 """
 
 from __future__ import annotations
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
     from sparsam.training.learner import Learner
 
 
+TRIES = 3  # at a level, before a loss has been seen that is worth going back for
+
+
 class Retreat:
     """What was best at this level: the mean loss of `patience` minibatches, and the learner after them."""
 
@@ -27,6 +33,7 @@ class Retreat:
         self.learner = learner
         self.lowest: float | None = None  # None until the first level has seen `patience` minibatches
         self._kept: dict[str, Any] | None = None
+        self._tries: int | None = None  # to begin a level; None where it has begun
         self._sum, self._count = 0.0, 0
 
     def rise(self) -> None:
@@ -36,6 +43,7 @@ class Retreat:
         """
         self._kept, self.lowest = self.learner.kept(), 2 * self.threshold
         self.learner.slower = min(2 * self.learner.slower, 1.0)
+        self._tries = 0
         self._sum, self._count = 0.0, 0
 
     def update(self, loss: float) -> bool:
@@ -45,11 +53,12 @@ class Retreat:
         if self._count < self.patience:
             return False
         mean, self._sum, self._count = self._sum / self._count, 0.0, 0
-        if self._lost(mean):
+        if self._lost(mean) and self._tries != TRIES:
+            self._tries = None if self._tries is None else self._tries + 1
             self._go_back()
             return True
-        if self.lowest is None or mean < self.lowest:
-            self.lowest, self._kept = mean, self.learner.kept()
+        if self.lowest is None or mean < self.lowest or self._lost(mean):
+            self.lowest, self._kept, self._tries = mean, self.learner.kept(), None
             self.learner.slower = min(1.5 * self.learner.slower, 1.0)
         return False
 
@@ -70,9 +79,15 @@ class Retreat:
         self._sum, self._count = 0.0, 0
 
     def state_dict(self) -> dict[str, Any]:
-        window = [self._sum, self._count]
-        return {"lowest": self.lowest, "kept": self._kept, "window": window, "slower": self.learner.slower}
+        return {
+            "lowest": self.lowest,
+            "kept": self._kept,
+            "tries": self._tries,
+            "window": [self._sum, self._count],
+            "slower": self.learner.slower,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.lowest, self._kept, self.learner.slower = state["lowest"], state["kept"], state["slower"]
+        self._tries = state["tries"]
         self._sum, self._count = state["window"]
