@@ -287,6 +287,18 @@ def test_figure_3() -> None:
     assert reached == len(recall), "README, seeds of recall"
 
 
+def test_figure_3_keeps_what_it_has_learned() -> None:
+    runs = {run["run"]: run for run in load("figure3")["rows"]}
+    for name, seeds, learned, reached, times in table(RESULTS, "at the end", "seeds"):
+        task = name.removeprefix("SAM, ")
+        first, last = numbers(seeds)
+        mine = [runs[f"{task}-sam-linear-{seed}"] for seed in range(int(first), int(last) + 1)]
+        losses = [run["loss at the end, at half the level and at the level, 192 sequences"] for run in mine]
+        assert_cell(learned, [half for half, _ in losses], f"figure 3, {task}, the level learned")
+        assert_cell(reached, [whole for _, whole in losses], f"figure 3, {task}, the level reached")
+        assert_cell(times, [run["retreats"] for run in mine], f"figure 3, {task}, times gone back")
+
+
 def test_extrapolation() -> None:
     bits = load("extrapolation")["bits_per_cue"]
     exact, forest = bits["exact"], bits["kdtree, 1024 checks"]
