@@ -109,6 +109,26 @@ def test_omniglot_at_equal_minibatches() -> None:
         assert_cell(shown[1], mean_and_deviation(errors), f"targets, Omniglot, {model}")
 
 
+def test_omniglot_with_the_full_recipe() -> None:
+    found = load("omniglot_pixels")
+    three = [found["runs"][f"sam-{seed}"]["test"] for seed in range(3)]
+    for model, seeds, minibatches, level, early, *cells in table(REAL, "full recipe", "seeds"):
+        where = f"Omniglot, the full recipe, {model}"
+        if model == "SAM, as above":
+            tests = [{size: test[size]["error"] for size in ("100", "500")} for test in three]
+        else:
+            name = "sam, label" if "label vectors" in model else f"{model.partition(',')[0].lower()}-"
+            mine = [run for key, run in found["full recipe"]["runs"].items() if key.startswith(name)]
+            tests = [run["test"] for run in mine if run["ended"]]
+            assert_cell(seeds, [len(tests or mine), *([len(mine), 500] if 0 < len(tests) < len(mine) else [])], where)
+            assert_cell(minibatches, {run["minibatches"] for run in mine if run["ended"] or not tests}, where)
+            assert_cell(level, {run["level"] for run in mine}, where)
+            part = [run["validation at 100, 8 episodes, after 500 minibatches"] for run in mine]
+            assert_cell(early, mean_and_deviation(part), where)
+        for cell, size in zip(cells, ("100", "500"), strict=True):
+            assert_cell(cell, mean_and_deviation([test[size] for test in tests]) if tests else [], where)
+
+
 def test_extrapolation_with_the_papers_chance() -> None:
     wide = load("extrapolation")["wide"]
     bits, deviation = wide["bits per cue, exact, 256 cues"], wide["standard error"]
