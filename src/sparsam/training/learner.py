@@ -63,8 +63,8 @@ class Learner:
         if self._late is not None:
             set_learning(self._late, False)
         self.slower = 1.0  # what the rate is multiplied by, see `Retreat`
-        retreats = config.curriculum is not None and config.curriculum.retreat is not None
         falls = (schedule.final_rate, schedule.full_rate_level) != (None, None)
+        retreats = config.curriculum is not None and config.curriculum.retreat is not None
         self._rate_varies = schedule.warmup > 0 or falls or retreats
         self.on_gpu = torch.device(config.device).type == "cuda"
         self.deferred = False  # whether loss and norm stay on the device, for a `Readback`

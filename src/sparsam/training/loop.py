@@ -62,7 +62,7 @@ class Run:
     ) -> None:
         self.config, self.folder, self.learner, self.display = config, folder, learner, display
         self.curriculum = Curriculum(config.curriculum) if config.curriculum else None
-        retreats = config.curriculum is not None and config.curriculum.retreat is not None
+        retreats = config.curriculum and config.curriculum.retreat
         self.retreat = Retreat(config.curriculum, learner) if config.curriculum and retreats else None
         self.task = config.task.build()  # as it is evaluated
         self.step = 0
@@ -368,7 +368,7 @@ def train(
         raise ValueError(
             f"device: expected 'cpu' with workers, which share parameters in its memory, got {config.device!r}"
         )
-    if config.workers and config.curriculum is not None and config.curriculum.retreat is not None:
+    if config.workers and config.curriculum and config.curriculum.retreat:
         raise ValueError("curriculum.retreat: expected None with workers, which step on while others go back")
     if config.threads:
         torch.set_num_threads(config.threads)
