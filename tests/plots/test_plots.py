@@ -102,6 +102,11 @@ def test_labels_name_only_what_differs() -> None:
     ]
 
 
+def test_how_often_a_run_saves_is_not_its_name() -> None:
+    configs = [RunConfig(model=ModelConfig("sam"), checkpoint_seconds=seconds) for seconds in (60.0, 120.0)]
+    assert curves.run_labels(configs) == ["SAM", "SAM"]
+
+
 def test_levels_are_a_staircase(runs: list[Path]) -> None:
     (line, *_) = curves.collect([RunFolder(runs[0])], "level", "level")
     x, y = line.seeds[0]

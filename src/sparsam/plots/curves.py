@@ -20,6 +20,8 @@ from sparsam.training.config import RunConfig
 from sparsam.training.folder import RunFolder
 
 AXES = {"sequences": "sequences seen", "seconds": "seconds of training"}
+# What a run writes and when, which does not change what it learns and so does not name it.
+HABITS = {"log_every", "checkpoint_every", "checkpoint_seconds", "tensorboard", "loggers", "wait_seconds"}
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ def headline(runs: Sequence[RunFolder]) -> str:
 def run_labels(configs: Sequence[RunConfig]) -> list[str]:
     """The shortest names that tell the runs apart by what differs between them, seeds aside."""
     flat = [_flatten(config.to_dict()) for config in configs]
-    skip = {"seed", "name", "steps", "seconds", "model.name", "model.extra"}
+    skip = {"seed", "name", "steps", "seconds", "model.name", "model.extra"} | HABITS
     keys = sorted({key for entry in flat for key in entry if key not in skip})
     differing = [key for key in keys if len({repr(entry.get(key)) for entry in flat}) > 1]
     several_tasks = "task.name" in differing
