@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from sparsam.training.config import CurriculumConfig, ModelConfig, OptimizerConfig, RunConfig, TaskConfig
+from sparsam.training.curriculum import Curriculum
 from sparsam.training.learner import Learner
 from sparsam.training.loop import Run, train
 from sparsam.training.progress import Silent
@@ -61,7 +62,7 @@ def test_the_learner_goes_on_from_kept_weights_as_it_did_from_them(name: str) ->
 
 def test_it_goes_back_to_the_weights_of_the_lowest_mean_at_half_the_rate() -> None:
     learner = Learner(CONFIG)
-    retreat = Retreat(CURRICULUM, learner)
+    retreat = Retreat(Curriculum(CURRICULUM), learner)
     assert [retreat.update(0.3) for _ in range(4)] == [False] * 4
     best = weights(learner)
     learn(learner, 2)
@@ -73,13 +74,13 @@ def test_it_goes_back_to_the_weights_of_the_lowest_mean_at_half_the_rate() -> No
 
 
 def test_a_loss_below_the_threshold_is_never_lost() -> None:
-    retreat = Retreat(CURRICULUM, Learner(CONFIG))
+    retreat = Retreat(Curriculum(CURRICULUM), Learner(CONFIG))
     assert not any(retreat.update(loss) for loss in [0.001] * 4 + [0.09] * 4)
 
 
 def test_a_new_level_begins_with_the_weights_that_earned_it() -> None:
     learner = Learner(CONFIG)
-    retreat = Retreat(CURRICULUM, learner)
+    retreat = Retreat(Curriculum(CURRICULUM), learner)
     learner.slower = 0.25
     retreat.rise()
     assert learner.slower == 0.5
@@ -91,7 +92,7 @@ def test_a_new_level_begins_with_the_weights_that_earned_it() -> None:
 
 def test_a_level_that_cannot_be_begun_slowly_is_begun_all_the_same() -> None:
     learner = Learner(CONFIG)
-    retreat = Retreat(CURRICULUM, learner)
+    retreat = Retreat(Curriculum(CURRICULUM), learner)
     retreat.rise()
     assert [retreat.update(0.9) for _ in range(4 * TRIES)].count(True) == TRIES
     learn(learner, 2)
@@ -105,7 +106,7 @@ def test_a_level_that_cannot_be_begun_slowly_is_begun_all_the_same() -> None:
 
 def test_a_run_that_ends_lost_ends_with_the_best_weights() -> None:
     learner = Learner(CONFIG)
-    retreat = Retreat(CURRICULUM, learner)
+    retreat = Retreat(Curriculum(CURRICULUM), learner)
     assert not retreat.settle()
     retreat.rise()
     earned = weights(learner)

@@ -31,7 +31,7 @@ from sparsam.training.loggers import Logger, TensorBoard, build_loggers
 from sparsam.training.memory_use import SEQUENCES, memory_use
 from sparsam.training.opening import Opening
 from sparsam.training.readback import Numbers, Readback
-from sparsam.training.retreat import Retreat
+from sparsam.training.retreat import Retreat, follow
 from sparsam.training.seeds import MinibatchSeeds
 
 
@@ -62,8 +62,8 @@ class Run:
     ) -> None:
         self.config, self.folder, self.learner, self.display = config, folder, learner, display
         self.curriculum = Curriculum(config.curriculum) if config.curriculum else None
-        retreats = config.curriculum and config.curriculum.retreat
-        self.retreat = Retreat(config.curriculum, learner) if config.curriculum and retreats else None
+        retreats = self.curriculum and self.curriculum.config.retreat
+        self.retreat = Retreat(self.curriculum, learner) if self.curriculum and retreats else None
         self.task = config.task.build()  # as it is evaluated
         self.step = 0
         self.evaluation: dict[str, float] = {}
@@ -157,28 +157,17 @@ class Run:
             self.display.note(f"minibatch {step:,}: passed over (loss {loss:.4g}, gradient norm {norm:.4g})")
         self._last_loss, self._last_norm = loss, norm
         if finite and self.curriculum and not self.curriculum.timed:
-            self._follow(self.curriculum, step, loss)
+            self._tell(follow(self.curriculum, self.retreat, loss), step)
 
-    def _follow(self, curriculum: Curriculum, step: int, loss: float) -> None:
-        """Let the curriculum judge a minibatch: a level more, or back to the best weights of this one."""
-        if curriculum.update(loss):
-            self.write(
-                "level",
-                level=curriculum.level,
-                seconds=round(self.seconds, 3),
-                sequences=step * self._step_sequences,
-            )
-            self.display.note(f"minibatch {step:,}: level {curriculum.level:,}")
-            if self.retreat:
-                self.retreat.rise()
-        elif self.retreat and self.retreat.update(loss):
-            self._went_back(curriculum)
-
-    def _went_back(self, curriculum: Curriculum) -> None:
-        assert self.retreat is not None
-        curriculum.forget()
-        self.write("retreat", level=curriculum.level, lowest=self.retreat.lowest, slower=self.learner.slower)
-        self.display.note(f"minibatch {self.step:,}: back to the best weights of level {curriculum.level:,}")
+    def _tell(self, change: str | None, step: int) -> None:
+        """Log and show that the level has risen, or that training has gone back to the best weights of this one."""
+        if change is None:
+            return
+        more = {"lowest": self.retreat.lowest, "slower": self.learner.slower} if self.retreat else {}
+        sequences = step * self._step_sequences
+        self.write(change, level=self.level, seconds=round(self.seconds, 3), sequences=sequences, **more)
+        back = "back to the best weights of " if change == "retreat" else ""
+        self.display.note(f"minibatch {step:,}: {back}level {self.level:,}")
 
     def write(self, kind: str, **values: Any) -> None:
         if self._log is not None:
@@ -318,8 +307,8 @@ class Run:
 
     def finish(self, reason: str, signal: int | None = None) -> Outcome:
         """Last checkpoint, last evaluation, result.json."""
-        if reason != "interrupted" and self.retreat and self.curriculum and self.retreat.settle():
-            self._went_back(self.curriculum)
+        if reason != "interrupted" and self.retreat and self.retreat.settle():
+            self._tell("retreat", self.step)
             self._evaluate()
         elif reason != "interrupted" and self.step % self.config.eval_every != 0:
             self._evaluate()

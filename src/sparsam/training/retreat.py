@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sparsam.training.config import CurriculumConfig
+from sparsam.training.curriculum import Curriculum
 
 if TYPE_CHECKING:
     from sparsam.training.learner import Learner
@@ -26,9 +26,11 @@ TRIES = 3  # at a level, before a loss has been seen that is worth going back fo
 class Retreat:
     """What was best at this level: the mean loss of `patience` minibatches, and the learner after them."""
 
-    def __init__(self, config: CurriculumConfig, learner: Learner) -> None:
+    def __init__(self, curriculum: Curriculum, learner: Learner) -> None:
+        config = curriculum.config
         if config.retreat is None:
             raise ValueError("curriculum.retreat: expected a number, got None")
+        self.curriculum = curriculum
         self.factor, self.patience, self.threshold = config.retreat, config.patience, config.threshold
         self.learner = learner
         self.lowest: float | None = None  # None until the first level has seen `patience` minibatches
@@ -76,6 +78,7 @@ class Retreat:
         assert self._kept is not None
         self.learner.take_back(self._kept)
         self.learner.slower /= 2
+        self.curriculum.forget()
         self._sum, self._count = 0.0, 0
 
     def state_dict(self) -> dict[str, Any]:
@@ -91,3 +94,12 @@ class Retreat:
         self.lowest, self._kept, self.learner.slower = state["lowest"], state["kept"], state["slower"]
         self._tries = state["tries"]
         self._sum, self._count = state["window"]
+
+
+def follow(curriculum: Curriculum, retreat: Retreat | None, loss: float) -> str | None:
+    """What a minibatch's loss changes: "level" for one more, "retreat" for back to the best of this one, or None."""
+    if curriculum.update(loss):
+        if retreat:
+            retreat.rise()
+        return "level"
+    return "retreat" if retreat and retreat.update(loss) else None
