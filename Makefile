@@ -35,7 +35,7 @@ types: setup
 	$(BIN)/mypy
 
 unit: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 # C++ structures by themselves.
 ctest: setup
