@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 
 from sparsam.training.config import CurriculumConfig, ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 from sparsam.training.curriculum import Curriculum
+from sparsam.training.folder import RunFolder
 from sparsam.training.learner import Learner
 from sparsam.training.loop import Run, train
 from sparsam.training.progress import Silent
@@ -115,6 +116,23 @@ def test_a_run_that_ends_lost_ends_with_the_best_weights() -> None:
     assert retreat.settle() and torch.equal(weights(learner), earned)
 
 
+def test_the_best_weights_are_what_such_a_run_leaves_on_disk(tmp_path: Path) -> None:
+    config = replace(CONFIG, steps=6, checkpoint_every=6)  # so that the lost weights have been saved already
+    learner = Learner(config)
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    run = Run(config, folder, learner, Silent())
+    run.open_log()
+    for _ in range(4):
+        run.record(0.3, 1.0)
+    best = {name: value.clone() for name, value in learner.model.state_dict().items()}
+    learn(learner, 2)
+    assert [run.record(0.9, 1.0) for _ in range(2)] == [None, "steps"]
+    run.finish("steps")
+    run.close()
+    assert_same_tensors(load_file(folder.checkpoints / "0000000006" / "model.safetensors"), best)
+
+
 def test_the_rate_of_a_step_is_the_slower_one() -> None:
     full, half = Learner(CONFIG), Learner(CONFIG)
     half.slower = 0.5
@@ -125,8 +143,6 @@ def test_the_rate_of_a_step_is_the_slower_one() -> None:
 
 
 def test_a_run_tells_and_the_curriculum_counts_anew(tmp_path: Path) -> None:
-    from sparsam.training.folder import RunFolder
-
     learner = Learner(CONFIG)
     folder = RunFolder(tmp_path / "run")
     folder.path.mkdir()

@@ -24,7 +24,7 @@ from sparsam.tasks.babi import FAILED
 from sparsam.training.config import RunConfig
 
 SHARE = 0.5  # of the stories are of tasks that have failed
-AGAIN = re.compile(r"babi-again(-(?P<part>[0-9]+))?")
+AGAIN = re.compile(r"babi-again(-(?P<part>[1-9][0-9]*))?")
 
 
 @register

@@ -309,6 +309,7 @@ class Run:
         """Last checkpoint, last evaluation, result.json."""
         if reason != "interrupted" and self.retreat and self.retreat.settle():
             self._tell("retreat", self.step)
+            self._saved_step = None  # a checkpoint of this minibatch has the weights that are lost
             self._evaluate()
         elif reason != "interrupted" and self.step % self.config.eval_every != 0:
             self._evaluate()
