@@ -44,8 +44,36 @@ def test_the_default_changes_nothing():
 def test_other_models_have_a_forget_gate_only():
     model = sparsam.build("lstm", input_size=3, output_size=2, hidden_size=8)
     StartConfig(forget=1.0).apply(model)
-    with pytest.raises(ValueError, match=r"start: lstm .* only start.forget"):
+    with pytest.raises(ValueError, match=r"start: lstm .* only its controller"):
         StartConfig(write=1.0).apply(model)
+
+
+@pytest.mark.parametrize("name", ["lstm", "sam", "ntm"])
+def test_an_lstm_that_begins_as_a_feed_forward_layer(name):
+    sizes = {} if name == "lstm" else {"memory_size": 16, "word_size": 4, "num_heads": 1}
+    model = sparsam.build(name, input_size=3, output_size=2, hidden_size=8, **sizes)
+    StartConfig(feedforward=200.0).apply(model)
+    lstm, x = model.controller, torch.randn(3, 2, model.controller.input_size)
+    cell = slice(2 * 8, 3 * 8)
+    layer = torch.tanh(x @ lstm.weight_ih_l0[cell].T + lstm.bias_ih_l0[cell])
+    assert layer.std() > 0.05
+    assert torch.allclose(lstm(x)[0], torch.tanh(layer), atol=1e-6)  # of this step alone
+
+
+@pytest.mark.parametrize("controller", ["feedforward", "gru"])
+def test_only_an_lstm_begins_as_a_feed_forward_layer(controller):
+    model = sparsam.SAM(3, 2, hidden_size=8, memory_size=16, word_size=4, num_heads=1, controller=controller)
+    with pytest.raises(ValueError, match=r"start\.feedforward: expected 0"):
+        StartConfig(feedforward=4.0).apply(model)
+
+
+def test_a_forget_gate_may_be_moved_as_well():
+    model = sparsam.build("lstm", input_size=3, output_size=2, hidden_size=8)
+    StartConfig(feedforward=4.0, forget=1.0).apply(model)
+    gates = (model.controller.bias_ih_l0 + model.controller.bias_hh_l0).view(4, 8)
+    assert gates[0].tolist() == gates[3].tolist() == [4.0] * 8 and gates[1].tolist() == [-3.0] * 8
+    with pytest.raises(ValueError, match=r"start\.feedforward: expected at least 0, got -1"):
+        StartConfig(feedforward=-1.0)
 
 
 def test_it_is_part_of_a_config():

@@ -2,7 +2,9 @@
 
 A fresh memory model writes half-heartedly, adds half of it to what it read before and looks up by queries that have
 nothing to do with what was stored; it can take very long to find out what the memory is for. Gates that begin open and
-queries that begin as the words written let the first minibatches read what was written.
+queries that begin as the words written let the first minibatches read what was written. Where what is looked up was seen
+a step ago, gates that differ from step to step blur it: a controller that begins as a feed-forward layer asks about the
+same thing in the same way whatever came before.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ class StartConfig:
     """Added to first biases, or factors of first weights, of a model with SAM's interface (SAM, SDNC, DAM)."""
 
     forget: float = 0.0  # added to the bias of the controller's forget gate; any model with an LSTM
+    feedforward: float = 0.0  # above 0: an LSTM begins as a feed-forward layer, its gates held by this bias
     write: float = 0.0  # added to the bias of the write gate alpha: above 0 writes more
     reuse: float = 0.0  # added to the bias of gamma: below 0 writes to unused words, above 0 to those read before
     sharpness: float = 0.0  # added to the bias of beta: above 0 reads more sharply
@@ -28,20 +31,36 @@ class StartConfig:
 
     def __post_init__(self) -> None:
         check_fields(self, "start.")
+        if self.feedforward < 0:
+            raise ValueError(f"start.feedforward: expected at least 0, got {self.feedforward}")
 
     def apply(self, model: Any) -> None:
         """Change the weights of `model` in place."""
+        if self.feedforward:
+            self.apply_feedforward(model.controller, model.hidden_size)
         with torch.no_grad():
             if self.forget:
                 bias = getattr(model.controller, "bias_hh_l0", None)
                 if bias is None or len(bias) != 4 * model.hidden_size:
                     raise ValueError("start.forget: expected 0 for a controller without a forget gate")
                 bias.view(4, -1)[1] += self.forget
-            if self == StartConfig(forget=self.forget):
+            if self == StartConfig(forget=self.forget, feedforward=self.feedforward):
                 return
             if model.name not in ("sam", "sdnc", "dam"):
-                raise ValueError(f"start: {model.name} has no interface like SAM's; only start.forget can be set")
+                raise ValueError(f"start: {model.name} has no interface like SAM's; only its controller can be moved")
         self.apply_interface(model.interface, model.num_heads, model.word_size)
+
+    @torch.no_grad()
+    def apply_feedforward(self, controller: Any, hidden_size: int) -> None:
+        """Change an LSTM to h_t = o tanh(i tanh(W x_t + b) + f c_{t-1}), o = i = sigmoid(`feedforward`) = 1 - f."""
+        into, recurrent = (getattr(controller, f"weight_{part}_l0", None) for part in ("ih", "hh"))
+        if into is None or recurrent is None or len(into) != 4 * hidden_size:
+            raise ValueError("start.feedforward: expected 0 for a controller that is not an LSTM")
+        into.view(4, hidden_size, -1)[[0, 1, 3]] = 0.0  # torch's order: input, forget, cell, output
+        recurrent.zero_()
+        controller.bias_hh_l0.zero_()
+        held = torch.tensor([[1.0], [-1.0], [1.0]]) * self.feedforward
+        controller.bias_ih_l0.view(4, hidden_size)[[0, 1, 3]] = held.to(into)
 
     @torch.no_grad()
     def apply_interface(self, interface: Any, heads: int, word_size: int) -> None:
