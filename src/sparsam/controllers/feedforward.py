@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sparsam.controllers.kind import ControllerKind, register
+from sparsam.controllers.untouched import untouched_linear
 
 
 class FeedForward(nn.Module):
@@ -34,6 +35,7 @@ class FeedForwardKind(ControllerKind):
 
     name = "feedforward"
     module = FeedForward
+    cell = "feedforward"
 
     def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
         return FeedForward(input_size, hidden_size, num_layers, dropout, **factory)
@@ -46,6 +48,15 @@ class FeedForwardKind(ControllerKind):
 
     def step(self, module: nn.Module, x: Tensor, state: Any) -> tuple[Tensor, dict[str, Any]]:
         return module(x), {}
+
+    def why_not_fused(self, module: Any) -> str | None:
+        touched = super().why_not_fused(module)
+        if touched is None and len(module.layers) > 1:
+            return f"a feed-forward controller of {len(module.layers)} layers is called step by step"
+        return touched or untouched_linear("controller.layers[0]", module.layers[0])
+
+    def weights(self, module: Any) -> tuple[Tensor, Tensor]:
+        return module.layers[0].weight, module.layers[0].bias
 
 
 register(FeedForwardKind())

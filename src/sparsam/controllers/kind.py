@@ -52,8 +52,8 @@ class ControllerKind(ABC):
         twin = self.twin is not None and isinstance(module, self.twin)
         return why_touched("controller", module, self.twin if twin else self.module)  # type: ignore[arg-type]
 
-    def weights(self, module: nn.Module) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """W_ih, W_hh, b_ih and b_hh of a controller that can be fused."""
+    def weights(self, module: nn.Module) -> tuple[Tensor, ...]:
+        """W_ih, W_hh, b_ih and b_hh of a controller that can be fused; W and b of a feed-forward one."""
         raise TypeError(f"controller: expected one that an engine can fuse, got kind {self.name!r}")
 
 

@@ -20,3 +20,9 @@ def why_touched(name: str, module: nn.Module, kind: type[nn.Module]) -> str | No
     if hooked or torch_module._has_any_global_hook():
         return f"{name} has hooks"
     return None
+
+
+def untouched_linear(name: str, module: nn.Module) -> str | None:
+    """Why a linear layer has to be called as a module; None when its weights can be read."""
+    reason = why_touched(name, module, nn.Linear)
+    return f"{name} has no bias" if reason is None and module.bias is None else reason

@@ -10,17 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from sparsam import checks
-from sparsam.controllers.untouched import why_touched
+from sparsam.controllers.untouched import untouched_linear, why_touched
 from sparsam.engines import ops, stepwise
 from sparsam.engines.cuda import engine as cuda
 from sparsam.engines.engine import CHOSEN, ENGINES, Cell, Engine, Ran, register
+from sparsam.engines.feedforward import FEEDFORWARD
 from sparsam.engines.module import WithController, WithMemory, memory_of
 from sparsam.engines.native import engine as native
 from sparsam.engines.reference import engine as reference
 from sparsam.state import State
 
 __all__ = ["ENGINES", "Cell", "Engine", "Plan", "Ran", "convert", "cuda", "names", "native", "ops", "plan", "reference"]
-__all__ += ["Went", "engine_of", "register", "run", "run_memory", "why_not", "why_touched"]
+__all__ += ["Went", "engine_of", "register", "run", "run_memory", "untouched_linear", "why_not", "why_touched"]
 
 MANY_WORDS = 16_384  # with more words than this, "auto" warns when it has to take the dense reference
 
@@ -136,13 +137,14 @@ class Went(NamedTuple):
 
 def run(model: WithController, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Went:
     """Controller and memory through x (T, B, I), and the output layer too where the engine has a place for it."""
-    chosen, memory = plan(model), memory_of(model)
+    chosen, memory, kind = plan(model), memory_of(model), model.controller_kind
     warn_of_dense(model, chosen)
     chosen.engine.check(memory, state)
-    if not chosen.fused:
+    one_step = kind.cell == FEEDFORWARD and x.shape[0] == 1  # its two gates too many would cost more than they save
+    if not chosen.fused or one_step:
         joint, after, accesses = stepwise.run(model, chosen.engine, x, state, ends, record)
         return Went(joint, False, after, accesses)
-    kind, interface = model.controller_kind, linear_parameters(model.interface)
+    interface = linear_parameters(model.interface)
     output = model.linear_output(x) if chosen.engine.answers else None
     cell = Cell(str(kind.cell), model.hidden_size, kind.weights(model.controller), interface, output)
     ran = chosen.engine.sequence(memory, cell, x, state, ends, record)
@@ -155,12 +157,6 @@ def run_memory(model: WithMemory, vectors: Tensor, state: Any, ends: Tensor | No
     warn_of_dense(model, chosen)
     chosen.engine.check(memory, state)
     return chosen.engine.steps(memory, vectors, state, ends, record)
-
-
-def untouched_linear(name: str, module: nn.Module) -> str | None:
-    """Why a linear layer has to be called as a module; None when its weights can be read."""
-    reason = why_touched(name, module, nn.Linear)
-    return f"{name} has no bias" if reason is None and module.bias is None else reason
 
 
 def linear_parameters(module: nn.Module) -> tuple[Tensor, Tensor]:

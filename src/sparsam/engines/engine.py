@@ -30,9 +30,9 @@ class Ran(NamedTuple):
 class Cell(NamedTuple):
     """A controller that an engine runs inside its own loop."""
 
-    name: str  # "lstm" or "gru"
+    name: str  # "lstm", "gru" or "feedforward"
     hidden: int  # H
-    weights: tuple[Tensor, Tensor, Tensor, Tensor]  # W_ih, W_hh, b_ih, b_hh
+    weights: tuple[Tensor, ...]  # W_ih, W_hh, b_ih, b_hh; W and b of "feedforward"
     interface: tuple[Tensor, Tensor]  # weight and bias of the linear map from h to the interface vector
     output: tuple[Tensor, Tensor] | None = None  # likewise from [h, r] to y, for an engine that `answers`
 

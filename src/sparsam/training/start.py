@@ -2,9 +2,9 @@
 
 A fresh memory model writes half-heartedly, adds half of it to what it read before and looks up by queries that have
 nothing to do with what was stored; it can take very long to find out what the memory is for. Gates that begin open and
-queries that begin as the words written let the first minibatches read what was written. Where what is looked up was seen
-a step ago, gates that differ from step to step blur it: a controller that begins as a feed-forward layer asks about the
-same thing in the same way whatever came before.
+queries that begin as the words written let the first minibatches read what was written. Where what is looked up was
+seen a step ago, gates that differ from step to step blur it: a controller that begins as a feed-forward layer asks
+about the same thing in the same way whatever came before.
 """
 
 from __future__ import annotations

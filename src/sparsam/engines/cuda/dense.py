@@ -11,17 +11,19 @@ from torch.nn import functional as F
 
 from sparsam.engines.cuda.graphs import Sequences, plain_sequence
 from sparsam.engines.engine import Cell, Ran
+from sparsam.engines.feedforward import FEEDFORWARD
 from sparsam.memories.memory import Memory
 from sparsam.trace import Access
 from sparsam.transfer import sent
 
 DENSE = ("ntm", "dam", "dnc")
+CARRIED = {"lstm": ("hidden", "cell"), "gru": ("hidden",), FEEDFORWARD: ()}  # fields of the state, by cell
 _sequences: weakref.WeakKeyDictionary[Memory, tuple[Any, Sequences]] = weakref.WeakKeyDictionary()
 
 
 def run(memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
     """Run x (T, B, I) from `state`, a state of the reference."""
-    names = [*(("hidden", "cell") if cell.name == "lstm" else ("hidden",)), *memory.shapes()]
+    names = [*CARRIED[cell.name], *memory.shapes()]
     values = tuple(getattr(state, name) for name in names)
     ends = None if ends is None else sent(ends, x.device)
     accesses: list[Access] = []
@@ -39,22 +41,24 @@ def run(memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, 
 
 def stepper(memory: Memory, cell: Cell, names: list[str], accesses: list[Any] | None = None) -> Any:
     """(x_t, *state) -> ([h_t, r_t], *state) of a dense model."""
-    lstm = cell.name == "lstm"
 
     def step(x: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
         fields: dict[str, Any] = {"hidden": None, "cell": None, **dict(zip(names, values))}
         state: Any = memory.state_class(**fields)
         inputs = torch.cat([x, state.read.flatten(1)], dim=-1)
         # torch's own cells: one kernel for all gates, where the reference's step has a dozen
-        if lstm:
-            fields["hidden"], fields["cell"] = torch.lstm_cell(inputs, (state.hidden, state.cell), *cell.weights)
+        if cell.name == "lstm":
+            hidden, fields["cell"] = torch.lstm_cell(inputs, (state.hidden, state.cell), *cell.weights)
+        elif cell.name == "gru":
+            hidden = torch.gru_cell(inputs, state.hidden, *cell.weights)
         else:
-            fields["hidden"] = torch.gru_cell(inputs, state.hidden, *cell.weights)
-        read, changed, accessed = memory.step(F.linear(fields["hidden"], *cell.interface), state)
+            hidden = torch.tanh(F.linear(inputs, *cell.weights))
+        fields["hidden"] = hidden
+        read, changed, accessed = memory.step(F.linear(hidden, *cell.interface), state)
         if accesses is not None:
             accesses.extend(accessed)
         fields |= changed
-        return torch.cat([fields["hidden"], read.flatten(1)], dim=-1), *(fields[name] for name in names)
+        return torch.cat([hidden, read.flatten(1)], dim=-1), *(fields[name] for name in names)
 
     return step
 
@@ -71,7 +75,7 @@ def sequences_of(memory: Memory, cell: Cell, names: list[str]) -> Any:
         # What is captured has leaves of its own over the same numbers: torch would take the gradients of the model's
         # where some other graph of theirs runs, and that breaks a capture.
         leaves = tuple(p.detach().requires_grad_(p.requires_grad) for p in parameters)
-        own = Cell(cell.name, cell.hidden, leaves[:4], leaves[4:])  # type: ignore[arg-type]
+        own = Cell(cell.name, cell.hidden, leaves[: len(cell.weights)], leaves[len(cell.weights) :])  # type: ignore[arg-type]
         known = (places, Sequences(stepper(memory, cell, names), parameters, (stepper(memory, own, names), leaves)))
         _sequences[memory] = known
     return known[1]

@@ -24,6 +24,7 @@ from sparsam.engines.cuda.links import from_dense_links, no_sparse_links
 from sparsam.engines.cuda.memory import fresh_memory, from_dense
 from sparsam.engines.cuda.weights import Weights
 from sparsam.engines.engine import Cell, Engine, Ran, converted_state, register
+from sparsam.engines.feedforward import FEEDFORWARD, through_gru
 from sparsam.engines.reference.engine import ReferenceEngine, reference_fields
 from sparsam.memories.description import SparseSizes
 from sparsam.memories.memory import Memory
@@ -48,7 +49,7 @@ class CudaEngine(Engine):
     name = "cuda"
     rank = 2
     compiles = True
-    fuses = ("lstm", "gru")
+    fuses = ("lstm", "gru", FEEDFORWARD)
 
     def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
         if like.device.type != "cuda" and not (by_name and interpreted()):
@@ -108,6 +109,8 @@ class CudaEngine(Engine):
     def sequence(self, memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         if sparse_sizes(memory) is None:
             return dense.run(memory, cell, x, state, ends, record)
+        if cell.name == FEEDFORWARD:
+            return through_gru(self._run, memory, cell, x, state, ends, record)
         return self._run(memory, cell, x, state, ends, record)
 
     def check(self, memory: Memory, state: Any) -> None:

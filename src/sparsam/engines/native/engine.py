@@ -14,6 +14,7 @@ from torch import Tensor
 from sparsam.engines import boundary
 from sparsam.engines.boundary import Inputs, Outputs
 from sparsam.engines.engine import Cell, Engine, Ran, converted_state, register
+from sparsam.engines.feedforward import FEEDFORWARD, through_gru
 from sparsam.engines.native import stand_ins
 from sparsam.engines.native.arrays import Run, array, called, tensor
 from sparsam.engines.native.core import missing
@@ -58,7 +59,7 @@ class NativeEngine(Engine):
     rank = 1
     compiles = True
     answers = True
-    fuses = () if _native is None else tuple(cell.name for cell in _native.Cell if cell.name != "none")
+    fuses = () if _native is None else (*(cell.name for cell in _native.Cell if cell.name != "none"), FEEDFORWARD)
 
     def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
         if _native is None:
@@ -113,6 +114,8 @@ class NativeEngine(Engine):
         return Ran(out.read, fields, ())
 
     def sequence(self, memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+        if cell.name == FEEDFORWARD:
+            return through_gru(self._run, memory, cell, x, state, ends, record)
         return self._run(memory, cell, x, state, ends, record)
 
     _fitted: tuple[Any, Any] = (None, None)  # the last kind of memory and sizes that were found to fit
