@@ -6,9 +6,10 @@ characters, and for the last fifth of the run the encoder learns with it, at a t
 the same data, augmentation, encoder, rates and time.
 
 What differs from the paper: the encoder and its training beforehand, the last image beside its label, label vectors in
-place of one-hot labels (`sparsam.tasks.labelled_images`), first weights of SAM, SDNC and DAM that write into unused
-words and look up by what they write (`START`), labels from the level's own up to level 32 (`pool`), Adam with a
-falling rate, characters of training episodes mirrored and bent (`variety`), 28 x 28 pixels.
+place of one-hot labels (`sparsam.tasks.labelled_images`), feed-forward controllers where there is a memory, first
+weights of SAM, SDNC and DAM that write into unused words and look up by what they write (`START`), labels from the
+level's own up to level 32 (`pool`), Adam with a falling rate, characters of training episodes mirrored and bent
+(`variety`), 28 x 28 pixels.
 
 On a GPU: `--set device=cuda --set task.training.device=cuda`, which draws the episodes there as well.
 """
@@ -36,11 +37,13 @@ from sparsam.training.start import StartConfig
 PREFIX = "omniglot-pixels-"
 TASK = TaskConfig(
     "omniglot_pixels",
-    {"labels": 500, "fixed_norm": True, "evaluation_size": 100, "evaluation_episodes": 8},
+    {"labels": 500, "label_size": 32, "fixed_norm": True, "evaluation_size": 100, "evaluation_episodes": 8},
     # One size for each level: the dense models' GPU graphs are made for each size anew.
     training={"pool": 1.0, "pool_below": 64, "min_share": 1.0, "variety": 0.1},
 )
-_SIZES: dict[str, Any] = {"hidden_size": 256, "word_size": 64, "num_heads": 2}
+# A word has room for the features of an image and its label; a controller without a past asks about an image in the same
+# way whatever came before it.
+_SIZES: dict[str, Any] = {"hidden_size": 256, "word_size": 128, "num_heads": 2, "extra": {"controller": "feedforward"}}
 MODELS = {
     "sam": ModelConfig("sam", memory_size=4096, k=8, **_SIZES),
     "sdnc": ModelConfig("sdnc", memory_size=4096, k=8, **_SIZES),
