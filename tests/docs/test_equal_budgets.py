@@ -151,20 +151,32 @@ def test_omniglot_at_equal_minibatches() -> None:
         columns = ("error of the last minibatch", "2nd presentation", "10th presentation")
         for cell, column in zip(cells, (*columns, "loss of the last 50 minibatches"), strict=True):
             assert_cell(cell, mean_and_deviation([run[column] for run in mine]), f"{where}, {column}")
-    cells = row(REAL, "Omniglot from pixels, SDNC, DAM, NTM, LSTM at equal budgets")
-    for model in ("sam", "sdnc", "dam"):
-        errors = [run["error of the last minibatch"] for key, run in runs.items() if key.startswith(f"{model}-")]
-        shown = re.search(rf"{model.upper()} (\d\.\d+ ± \d\.\d+)", cells[3])
-        assert shown is not None
-        assert_cell(shown[1], mean_and_deviation(errors), f"targets, Omniglot, {model}")
 
 
-def test_omniglot_with_the_full_recipe() -> None:
-    found = load("omniglot_pixels")
+def test_omniglot_all_models() -> None:
+    runs = load("omniglot_pixels")["runs"]
+    targets = row(REAL, "Omniglot from pixels, SDNC, DAM, NTM, LSTM at equal budgets")
+    rows = table(REAL, "from pixels", "seeds")
+    assert len(rows) == 5
+    for model, seeds, minibatches, level, *cells in rows:
+        where, name = f"Omniglot from pixels, {model}", model.partition(",")[0]
+        mine = [run for key, run in runs.items() if key.startswith(f"{name.lower()}-")]
+        assert_cell(seeds, [len(mine)], where)
+        assert_cell(minibatches, sorted({run["minibatches"] for run in mine}, reverse=True), where)
+        assert_cell(level, {run["level"] for run in mine}, where)
+        asked = [("validation", "100"), ("validation", "500"), ("test", "100"), ("test", "500")]
+        for cell, (split, size) in zip(cells, asked, strict=True):
+            assert_cell(cell, mean_and_deviation([run[split][size]["error"] for run in mine]), where)
+        shown = re.search(rf"\b{name} (\d\.\d+ ± \d\.\d+)", targets[3])
+        assert shown is not None and shown[1] == cells[2], where
+
+
+def test_omniglot_with_lstm_controllers() -> None:
+    found = load("omniglot_pixels")["with LSTM controllers"]
     three = [found["runs"][f"sam-{seed}"]["test"] for seed in range(3)]
     for model, seeds, minibatches, level, early, *cells in table(REAL, "full recipe", "seeds"):
         where = f"Omniglot, the full recipe, {model}"
-        if model == "SAM, as above":
+        if model == "SAM":
             tests = [{size: test[size]["error"] for size in ("100", "500")} for test in three]
         else:
             name = "sam, label" if "label vectors" in model else f"{model.partition(',')[0].lower()}-"

@@ -41,8 +41,8 @@ TASK = TaskConfig(
     # One size for each level: the dense models' GPU graphs are made for each size anew.
     training={"pool": 1.0, "pool_below": 64, "min_share": 1.0, "variety": 0.1},
 )
-# A word has room for the features of an image and its label; a controller without a past asks about an image in the same
-# way whatever came before it.
+# A word has room for the features of an image and its label; a controller without a past asks about an image in the
+# same way whatever came before it.
 _SIZES: dict[str, Any] = {"hidden_size": 256, "word_size": 128, "num_heads": 2, "extra": {"controller": "feedforward"}}
 MODELS = {
     "sam": ModelConfig("sam", memory_size=4096, k=8, **_SIZES),
@@ -58,19 +58,21 @@ EPISODES = 16  # of each size, the same for all models and for the nearest neigh
 TEST_MEMORY = 16_384  # words of the sparse models when tested: 500 characters write 10,000
 # Rounds of the encoder's training, minibatches and first rate of each, and characters in a minibatch.
 ROUNDS, CHARACTERS = ((2200, 3e-3), (1450, 2e-3)), 400
+STEPS = 1_200  # minibatches of a run that has no budget of time
 
 
 @register
 def omniglot_pixels(
     seeds: int = 3,
-    budget: float | None = 195.0,
+    budget: float | None = None,
     models: Sequence[str] = tuple(MODELS),
     max_level: int = 128,
     steps: int | None = None,
 ) -> Experiment:
-    """`budget` seconds of training for each run, or `steps` minibatches where they are given; all models alike."""
+    """`steps` minibatches of training for each run, or `budget` seconds where they are given; all models alike."""
     seconds = budget if steps is None else None
-    steps = 1_000_000 if steps is None else steps
+    if steps is None:
+        steps = STEPS if budget is None else 1_000_000
 
     def config(task: str, model: str) -> RunConfig:
         return RunConfig(
