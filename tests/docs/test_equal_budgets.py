@@ -105,7 +105,11 @@ def test_babi_from_scratch_targets() -> None:
         assert cells[4] == ("met" if statistics.mean(errors) <= limit else "not reached"), begin
     run = load("babi_from_scratch")["sdnc third"]["runs"]["sdnc-0"]
     shown = row(REAL, "the same, seed 0 gone on by two more commands")[3].partition(" failed")[0]
-    assert_cell(shown, [100 * run["test"]["mean"], run["test"]["failed"]], "bAbI, SDNC, seed 0 at the end")
+    assert_cell(shown, [100 * run["test"]["mean"], run["test"]["failed"]], "bAbI, SDNC, seed 0 after three")
+    run = load("babi_from_scratch")["sdnc fourth"]["runs"]["sdnc-0"]
+    shown = row(REAL, "the same, seed 0 gone on by a further one")[3]
+    wanted = [100 * run["test"]["mean"], run["test"]["failed"], run["minibatches"]]
+    assert_cell(shown, wanted, "bAbI, SDNC, seed 0 at the end")
     shown = row(REAL, "bAbI, the paper's protocol, best")[3].partition(" over 3 seeds")[0]
     errors = errors_of(parts["sam, as they come"])
     best = min(parts["sam, as they come"], key=lambda run: run["validation"]["mean"])
