@@ -87,7 +87,9 @@ class Weights:
     def _sizes(self, settings: Any) -> dict[str, int]:
         """Input and output width, from the tensors' shapes, or from the task where they do not tell."""
         inner = "model." if self._has_layer else ""
-        first, output = (self.tensors.get(inner + key) for key in ("controller.weight_ih_l0", "output.weight"))
+        keys = ("controller.weight_ih_l0", "controller.layers.0.weight", "output.weight")
+        recurrent, plain, output = (self.tensors.get(inner + key) for key in keys)
+        first = plain if recurrent is None else recurrent  # a feed-forward controller has layers
         if first is not None and output is not None:
             read = 0 if settings.name == "lstm" else settings.num_heads * settings.word_size
             return {"input_size": first.shape[1] - read, "output_size": output.shape[0]}
