@@ -23,7 +23,7 @@ WIDTH = 128  # D of the layer
 def run(out: Path, quick: bool = False) -> Report:
     """Check, time, print, and write seam.json."""
     report = Report("seam")
-    for name in ("lstm", "gru"):
+    for name in ("lstm", "gru", "feedforward"):
         worst = require_equal("sam", controller=name)
         print(f"native equals reference with controller {name!r} to {worst:.0e}; {torch.get_num_threads()} threads")
     seconds = 4.0 if quick else 20.0
@@ -34,6 +34,8 @@ def run(out: Path, quick: bool = False) -> Report:
             "nn.GRU(136, 100)": gru_step(),
             "SAM": training_step(model_of("sam", MILLION)),
             "SAM with GRU": training_step(model_of("sam", MILLION, controller="gru")),
+            "SAM, feed-forward": training_step(model_of("sam", MILLION, controller="feedforward")),
+            "SAM, feed-forward, called": called_feedforward(),
             "SparseMemory": layer_step(),
             "own controller, 1,000": own[1_000],
             "own controller, 1,000,000": own[MILLION],
@@ -46,6 +48,9 @@ def run(out: Path, quick: bool = False) -> Report:
     lstm, gru = spent["SAM"] / spent["nn.LSTM(136, 100)"], spent["SAM with GRU"] / spent["nn.GRU(136, 100)"]
     report.add(Line("SAM step over nn.LSTM step, 1,000,000 blank words", lstm))
     report.add(Line("SAM with GRU over nn.GRU, over the line above", gru / lstm, bound=1.1))
+    report.add(Line("SAM with a feed-forward controller over SAM's step", spent["SAM, feed-forward"] / spent["SAM"]))
+    called = spent["SAM, feed-forward, called"] / spent["SAM, feed-forward"]
+    report.add(Line("the same called step by step, over inside the loop", called))
     report.add(Line("SparseMemory, D = 128, over SAM's step", spent["SparseMemory"] / spent["SAM"], bound=0.7))
     beyond = {size: spent[f"own controller, {size:,}"] - spent["the module alone"] for size in own}
     report.add(Line("own controller (an MLP), beyond the module itself", beyond[MILLION], "us per step", bound=150))
@@ -63,6 +68,13 @@ def gru_step() -> Callable[[], None]:
         gru(x)[0].sum().backward()
 
     return call
+
+
+def called_feedforward() -> Callable[[], None]:
+    """A feed-forward controller with a hook, which the engine has to call at every step."""
+    model = model_of("sam", MILLION, controller="feedforward")
+    model.controller.register_forward_hook(lambda module, inputs, output: None)
+    return training_step(model)
 
 
 def layer_step() -> Callable[[], None]:

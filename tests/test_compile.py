@@ -17,7 +17,10 @@ SIZES = {"memory_size": 20, "word_size": 5, "num_heads": 2, "k": 3}
 MODELS = {
     "sam": lambda **kwargs: sparsam.SAM(4, 3, hidden_size=6, **SIZES, **kwargs),
     "sam with gru": lambda **kwargs: sparsam.SAM(4, 3, hidden_size=6, controller="gru", **SIZES, **kwargs),
-    "sam step by step": lambda **kwargs: sparsam.SAM(4, 3, hidden_size=6, controller="feedforward", **SIZES, **kwargs),
+    "sam, feed-forward": lambda **kwargs: sparsam.SAM(4, 3, hidden_size=6, controller="feedforward", **SIZES, **kwargs),
+    "sam step by step": lambda **kwargs: sparsam.SAM(
+        4, 3, hidden_size=6, controller="feedforward", num_layers=2, **SIZES, **kwargs
+    ),
     "sdnc": lambda **kwargs: sparsam.SDNC(4, 3, hidden_size=6, **SIZES, **kwargs),
     "sdnc with link gradients": lambda **kwargs: sparsam.SDNC(
         4, 3, hidden_size=6, link_gradients=True, **SIZES, **kwargs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
@@ -64,6 +65,11 @@ def assert_cell(cell: str, values: Iterable[float], where: str) -> None:
     assert len(found) == len(wanted), f"{where}: {cell!r} should hold {wanted}"
     for printed, value in zip(found, wanted, strict=True):
         assert agrees(printed, value), f"{where}: {cell!r} says {printed}, the JSON {value}"
+
+
+def mean_and_deviation(values: list[float]) -> list[float]:
+    """What a cell of several seeds shows: both, the mean alone of one, nothing of none."""
+    return [statistics.mean(values), *([statistics.stdev(values)] if len(values) > 1 else [])] if values else []
 
 
 def plain(path: Path) -> str:

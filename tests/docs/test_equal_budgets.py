@@ -6,7 +6,18 @@ import re
 import statistics
 from typing import Any
 
-from tests.docs.pages import README, REAL, RESULTS, assert_cell, load, plain, row, table, tables
+from tests.docs.pages import (
+    README,
+    REAL,
+    RESULTS,
+    assert_cell,
+    load,
+    mean_and_deviation,
+    plain,
+    row,
+    table,
+    tables,
+)
 
 NAMES = {
     "SAM, K = 4": "sam-linear",
@@ -16,10 +27,6 @@ NAMES = {
     "NTM": "ntm",
     "LSTM": "lstm",
 }
-
-
-def mean_and_deviation(values: list[float]) -> list[float]:
-    return [statistics.mean(values), *([statistics.stdev(values)] if len(values) > 1 else [])]
 
 
 def test_figure_2_by_sequences() -> None:
@@ -130,16 +137,40 @@ def test_babi_from_scratch_in_the_readme() -> None:
     assert_cell(came[1], mean_and_deviation(errors_of(parts["sam, as they come"])), "README, bAbI as it comes")
 
 
-def test_babi_at_equal_minibatches() -> None:
+def at_3000(prefix: str, model: str) -> list[dict[str, Any]]:
+    """The runs of a model under a protocol that came to 3,000 minibatches; where there is none, what there is."""
     runs = load("babi_from_scratch")["3,000 minibatches of 32"]
-    rows = table(REAL, "protocol", "model", "1,000")
+    mine = [run for key, run in runs.items() if re.fullmatch(f"{prefix}{model}-\\d", key)]
+    return [run for run in mine if "test" in run] or mine
+
+
+def test_babi_at_equal_minibatches() -> None:
+    rows = table(REAL, "protocol", "model", "seeds")
     assert len(rows) == 12  # six models, two protocols
-    for protocol, model, *cells in rows:
-        run = runs[f"{'' if protocol == 'augmented' else 'paper-'}{model.lower()}-0"]
-        part = {int(step): 100 * error for step, error in run["error on a part of validation"].items()}
-        for cell, step in zip(cells[:3], (1000, 2000, 3000), strict=True):
-            assert_cell(cell, [part[step]] if step in part else [], f"bAbI, {protocol}, {model}, {step}")
-        assert_cell(cells[3], [100 * run["test"]] if "test" in run else [], f"bAbI, {protocol}, {model}, test")
+    for protocol, model, seeds, *cells in rows:
+        where = f"bAbI, {protocol}, {model}"
+        mine = at_3000("" if protocol == "augmented" else "paper-", model.lower())
+        ended = [run for run in mine if "test" in run]
+        assert_cell(seeds, [len(mine)], where)
+        assert len(ended) >= (3 if model in ("SAM", "SDNC", "DAM") else 0), where
+        assert {run["minibatches"] for run in ended} <= {3000}, where
+        for cell, step in zip(cells[:3], ("1000", "2000", "3000"), strict=True):
+            parts = [run["error on a part of validation"] for run in mine]
+            errors = [100 * part[step] for part in parts if step in part]
+            assert_cell(cell, mean_and_deviation(errors), f"{where}, {step}")
+        assert_cell(cells[3], mean_and_deviation([100 * run["test"]["mean"] for run in ended]), f"{where}, test")
+
+
+def test_babi_at_equal_minibatches_by_task() -> None:
+    head = next(t[0] for t in tables(REAL.read_text(encoding="utf-8")) if t[0][0] == "task, 3,000 minibatches")
+    assert len(head) == 13
+    for cells in table(REAL, "task, 3,000 minibatches"):
+        for name, cell in zip(head[1:], cells[1:], strict=True):
+            model, _, came = name.partition(" (")[0].partition(", ")
+            tests = [run["test"] for run in at_3000("paper-" if came else "", model) if "test" in run]
+            task = cells[0].partition(":")[0]
+            errors = [100 * (test["tasks"][task] if task.isdigit() else test["mean"]) for test in tests]
+            assert_cell(cell, mean_and_deviation(errors), f"bAbI, 3,000 minibatches, {name}, {cells[0]}")
 
 
 def test_omniglot_at_equal_minibatches() -> None:

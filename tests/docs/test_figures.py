@@ -18,6 +18,7 @@ from tests.docs.pages import (
     agrees,
     assert_cell,
     load,
+    mean_and_deviation,
     numbers,
     percent,
     plain,
@@ -171,10 +172,6 @@ def pixels(model: str, size: str) -> list[float]:
     runs = load("omniglot_pixels")["runs"]
     mine = [run["test"] for name, run in runs.items() if re.fullmatch(f"{model}-\\d", name)]
     return [test[size]["error"] for test in mine if size in test]
-
-
-def mean_and_deviation(values: list[float]) -> list[float]:
-    return [statistics.mean(values), *([statistics.stdev(values)] if len(values) > 1 else [])] if values else []
 
 
 def test_omniglot_from_pixels() -> None:
