@@ -32,5 +32,7 @@ def require_equal(name: str, engine: str = "native", tolerance: float = 1e-9, **
 def _everything(model: Any, x: torch.Tensor) -> list[torch.Tensor]:
     x = x.clone().requires_grad_()
     y, state = model(x)
-    loss = (y * torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)).sum() + state.hidden.sum()
+    loss = (y * torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)).sum() + state.read.sum()
+    if state.hidden is not None:
+        loss = loss + state.hidden.sum()
     return [y.detach(), *torch.autograd.grad(loss, [x, *model.parameters()])]
