@@ -36,7 +36,9 @@ def as_gru(cell: Cell) -> Cell:
     return cell._replace(name="gru", weights=weights)
 
 
-def through_gru(run: Run, memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+def run_feedforward(
+    run: Run, memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool
+) -> Ran:
     """`run` of the feed-forward `cell` by an engine that has a GRU; the state carries nothing for it."""
     before = state.with_fields(hidden=state.read.new_zeros(x.shape[1], cell.hidden))
     ran = run(memory, as_gru(cell), x, before, ends, record)

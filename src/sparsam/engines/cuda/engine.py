@@ -24,7 +24,7 @@ from sparsam.engines.cuda.links import from_dense_links, no_sparse_links
 from sparsam.engines.cuda.memory import fresh_memory, from_dense
 from sparsam.engines.cuda.weights import Weights
 from sparsam.engines.engine import Cell, Engine, Ran, converted_state, register
-from sparsam.engines.feedforward import FEEDFORWARD, through_gru
+from sparsam.engines.feedforward import FEEDFORWARD, run_feedforward
 from sparsam.engines.reference.engine import ReferenceEngine, reference_fields
 from sparsam.memories.description import SparseSizes
 from sparsam.memories.memory import Memory
@@ -110,7 +110,7 @@ class CudaEngine(Engine):
         if sparse_sizes(memory) is None:
             return dense.run(memory, cell, x, state, ends, record)
         if cell.name == FEEDFORWARD:
-            return through_gru(self._run, memory, cell, x, state, ends, record)
+            return run_feedforward(self._run, memory, cell, x, state, ends, record)
         return self._run(memory, cell, x, state, ends, record)
 
     def check(self, memory: Memory, state: Any) -> None:

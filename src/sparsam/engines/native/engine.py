@@ -14,7 +14,7 @@ from torch import Tensor
 from sparsam.engines import boundary
 from sparsam.engines.boundary import Inputs, Outputs
 from sparsam.engines.engine import Cell, Engine, Ran, converted_state, register
-from sparsam.engines.feedforward import FEEDFORWARD, through_gru
+from sparsam.engines.feedforward import FEEDFORWARD, run_feedforward
 from sparsam.engines.native import stand_ins
 from sparsam.engines.native.arrays import Run, array, called, tensor
 from sparsam.engines.native.core import missing
@@ -115,7 +115,7 @@ class NativeEngine(Engine):
 
     def sequence(self, memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         if cell.name == FEEDFORWARD:
-            return through_gru(self._run, memory, cell, x, state, ends, record)
+            return run_feedforward(self._run, memory, cell, x, state, ends, record)
         return self._run(memory, cell, x, state, ends, record)
 
     _fitted: tuple[Any, Any] = (None, None)  # the last kind of memory and sizes that were found to fit
