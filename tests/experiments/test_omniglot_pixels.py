@@ -50,6 +50,20 @@ def characters(monkeypatch):
     monkeypatch.setattr(omniglot_task, "load_images", lambda root, verify: data)
 
 
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({}, (recipe.STEPS, None, "steps")),
+        ({"steps": 7}, (7, None, "steps")),
+        ({"budget": 5.0}, (1_000_000, 5.0, "seconds")),
+        ({"steps": 7, "budget": 5.0}, (7, 5.0, "seconds")),
+    ],
+)
+def test_steps_and_budget_both_count(given, wanted):
+    config = recipe.omniglot_pixels(**given).runs["omniglot-pixels-sam-0"]
+    assert (config.steps, config.seconds, config.optimizer.final_by) == wanted
+
+
 def test_the_runs_of_a_table_differ_in_model_and_seed_only():
     runs = recipe.omniglot_pixels(seeds=3, budget=10.0).runs
     assert len(runs) == 15 and {config.model.name for config in runs.values()} == {"sam", "sdnc", "dam", "ntm", "lstm"}

@@ -60,6 +60,13 @@ def test_an_lstm_that_begins_as_a_feed_forward_layer(name):
     assert torch.allclose(lstm(x)[0], torch.tanh(layer), atol=1e-6)  # of this step alone
 
 
+def test_every_layer_of_an_lstm_begins_as_one():
+    model = sparsam.build("lstm", input_size=3, output_size=2, hidden_size=8, num_layers=2)
+    StartConfig(feedforward=200.0).apply(model)
+    x = torch.randn(3, 2, 3)
+    assert torch.allclose(model.controller(x)[0][2], model.controller(x[2:])[0][0], atol=1e-6)
+
+
 @pytest.mark.parametrize("controller", ["feedforward", "gru"])
 def test_only_an_lstm_begins_as_a_feed_forward_layer(controller):
     model = sparsam.SAM(3, 2, hidden_size=8, memory_size=16, word_size=4, num_heads=1, controller=controller)

@@ -69,8 +69,10 @@ def omniglot_pixels(
     max_level: int = 128,
     steps: int | None = None,
 ) -> Experiment:
-    """`steps` minibatches of training for each run, or `budget` seconds where they are given; all models alike."""
-    seconds = budget if steps is None else None
+    """`steps` minibatches of training for each run, at most `budget` seconds where they are given; all models alike.
+
+    The rate falls by minibatches, or with a budget by time.
+    """
     if steps is None:
         steps = STEPS if budget is None else 1_000_000
 
@@ -86,7 +88,7 @@ def omniglot_pixels(
                 clip=1.0,
                 patience=100,
                 final_rate=1e-4,
-                final_by="steps" if seconds is None else "seconds",
+                final_by="steps" if budget is None else "seconds",
                 hold=steps * 2 // 5,
                 hold_share=0.4,
                 input_layer_from=0.8,
@@ -95,7 +97,7 @@ def omniglot_pixels(
             curriculum=CurriculumConfig(start=8, threshold=THRESHOLD, patience=50, max_level=max_level),
             batch_size=32,
             steps=steps,
-            seconds=seconds,
+            seconds=budget,
             eval_every=500,
             eval_batches=1,
             eval_batch_size=8,

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from sparsam.argument_types import check_fields
+from sparsam.controllers import kind_of
 
 
 @dataclass
@@ -37,7 +38,7 @@ class StartConfig:
     def apply(self, model: Any) -> None:
         """Change the weights of `model` in place."""
         if self.feedforward:
-            self.apply_feedforward(model.controller, model.hidden_size)
+            self.apply_feedforward(model.controller)
         with torch.no_grad():
             if self.forget:
                 bias = getattr(model.controller, "bias_hh_l0", None)
@@ -51,16 +52,22 @@ class StartConfig:
         self.apply_interface(model.interface, model.num_heads, model.word_size)
 
     @torch.no_grad()
-    def apply_feedforward(self, controller: Any, hidden_size: int) -> None:
-        """Change an LSTM to h_t = o tanh(i tanh(W x_t + b) + f c_{t-1}), o = i = sigmoid(`feedforward`) = 1 - f."""
-        into, recurrent = (getattr(controller, f"weight_{part}_l0", None) for part in ("ih", "hh"))
-        if into is None or recurrent is None or len(into) != 4 * hidden_size:
-            raise ValueError("start.feedforward: expected 0 for a controller that is not an LSTM")
-        into.view(4, hidden_size, -1)[[0, 1, 3]] = 0.0  # torch's order: input, forget, cell, output
-        recurrent.zero_()
-        controller.bias_hh_l0.zero_()
-        held = torch.tensor([[1.0], [-1.0], [1.0]]) * self.feedforward
-        controller.bias_ih_l0.view(4, hidden_size)[[0, 1, 3]] = held.to(into)
+    def apply_feedforward(self, controller: Any) -> None:
+        """Change each layer to h_t = o tanh(i tanh(W x_t + b) + f c_{t-1}), o = i = sigmoid(`feedforward`) = 1 - f."""
+        if kind_of(controller).name != "lstm":
+            raise ValueError(
+                f"start.feedforward: expected 0 for a controller that is not an LSTM, got {self.feedforward}"
+            )
+        for layer in range(controller.num_layers):
+            into, recurrent, bias, other = (
+                getattr(controller, f"{part}_l{layer}") for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            )
+            gates = [0, 1, 3]  # torch's order: input, forget, cell, output
+            into.unflatten(0, (4, -1))[gates] = 0.0
+            recurrent.zero_()
+            other.zero_()
+            held = torch.tensor([[1.0], [-1.0], [1.0]]) * self.feedforward
+            bias.view(4, -1)[gates] = held.to(bias)
 
     @torch.no_grad()
     def apply_interface(self, interface: Any, heads: int, word_size: int) -> None:
