@@ -26,6 +26,7 @@ SIZES = dict(input_size=3, output_size=2, hidden_size=6, memory_size=14, word_si
         "cuda_cases.py",
         "cuda_capturable_cases.py",
         "cuda_controller_cases.py",
+        "cuda_dense_cases.py",
         "cuda_program_cases.py",
         "cuda_search_cases.py",
         "cuda_streaming_cases.py",

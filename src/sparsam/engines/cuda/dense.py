@@ -1,7 +1,12 @@
-"""The dense models on the GPU: controller and plain memory step, replayed as CUDA graphs."""
+"""The dense models on the GPU: by kernels of their own where a program can hold the memory, else as CUDA graphs.
+
+A graph replays controller and plain memory step, some 300 launches a step; `sparsam.engines.cuda.dense_program` runs a
+whole sequence in one.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import weakref
 from typing import Any
 
@@ -9,20 +14,26 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from sparsam.engines.cuda import dense_layout, dense_program
 from sparsam.engines.cuda.graphs import Sequences, plain_sequence
 from sparsam.engines.engine import Cell, Ran
-from sparsam.engines.feedforward import FEEDFORWARD
+from sparsam.engines.feedforward import FEEDFORWARD, run_feedforward
 from sparsam.memories.memory import Memory
 from sparsam.trace import Access
 from sparsam.transfer import sent
 
 DENSE = ("ntm", "dam", "dnc")
 CARRIED = {"lstm": ("hidden", "cell"), "gru": ("hidden",), FEEDFORWARD: ()}  # fields of the state, by cell
+TRITON_IS_THERE = importlib.util.find_spec("triton") is not None
 _sequences: weakref.WeakKeyDictionary[Memory, tuple[Any, Sequences]] = weakref.WeakKeyDictionary()
 
 
 def run(memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
     """Run x (T, B, I) from `state`, a state of the reference."""
+    if not record and not torch.compiler.is_compiling() and has_kernel(memory, cell, x):
+        if cell.name == FEEDFORWARD:
+            return run_feedforward(by_kernel, memory, cell, x, state, ends, record)
+        return by_kernel(memory, cell, x, state, ends, record)
     names = [*CARRIED[cell.name], *memory.shapes()]
     values = tuple(getattr(state, name) for name in names)
     ends = None if ends is None else sent(ends, x.device)
@@ -37,6 +48,17 @@ def run(memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, 
     else:
         joint, *after = sequences_of(memory, cell, names)(x, values, ends)
     return Ran(joint, dict(zip(names, after)), [])
+
+
+def has_kernel(memory: Memory, cell: Cell, x: Tensor) -> bool:
+    """Whether `dense_program` runs this model."""
+    values = (x, *cell.weights, *cell.interface)
+    return TRITON_IS_THERE and dense_layout.fits(memory) and all(value.dtype == torch.float32 for value in values)
+
+
+def by_kernel(memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+    """`dense_program.run`, which records nothing."""
+    return dense_program.run(memory, cell, x, state, ends)
 
 
 def stepper(memory: Memory, cell: Cell, names: list[str], accesses: list[Any] | None = None) -> Any:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from sparsam import indexes
 from sparsam.engines import boundary
-from sparsam.engines.cuda import dense, operators, program, streaming
+from sparsam.engines.cuda import dense, dense_layout, operators, program, streaming
 from sparsam.engines.cuda.launch import interpreted
 from sparsam.engines.cuda.layout import accesses_of
 from sparsam.engines.cuda.links import from_dense_links, no_sparse_links
@@ -58,7 +58,9 @@ class CudaEngine(Engine):
         if sizes is None:
             if memory.name not in dense.DENSE:
                 return f"it has no {memory.name.upper()}"
-            return None if like.device.type == "cuda" else "Triton's interpreter has no CUDA graphs"
+            if like.device.type == "cuda" or (dense_layout.fits(memory) and like.dtype == torch.float32):
+                return None
+            return "Triton's interpreter has no CUDA graphs"
         if not TRITON_IS_THERE:
             return "it needs the package triton, which is not installed"
         options = [f"{name}={value}" for name, value in memory.options().items()]

@@ -37,9 +37,75 @@ def accesses_of(heads: int, k: int) -> int:
     return power_of_two(2 * heads_of(heads) * reads_of(heads, k) + heads_of(heads), 16)
 
 
+class Controlled:
+    """The sizes of a controller with heads on words, by letters: H, R, W and the interface of a memory.
+
+    The powers of two have a P (`sparsam.engines.cuda.kernels` uses these names).
+    """
+
+    CELL: str  # "lstm", "gru" or "none"
+    H: int  # 0 without a controller
+    R: int
+    W: int
+
+    @cached_property
+    def interface(self) -> Interface:
+        raise NotImplementedError
+
+    @cached_property
+    def J(self) -> int:
+        """Width of [h, r]."""
+        return self.H + self.R * self.W
+
+    @cached_property
+    def F(self) -> int:
+        """Width of the interface, as it is declared; likewise where its fields begin."""
+        return self.interface.size
+
+    @cached_property
+    def JS(self) -> int:
+        """Distance of rows of the recurrent matrix (4 H, J)."""
+        return aligned(self.J)
+
+    @cached_property
+    def HS(self) -> int:
+        """Distance of rows of the interface's matrix (F, H)."""
+        return aligned(self.H)
+
+    @cached_property
+    def FS(self) -> int:
+        """Distance of rows of the interface's matrix, transposed (H, F)."""
+        return aligned(self.F)
+
+    @cached_property
+    def HP(self) -> int:
+        return power_of_two(self.H, 32)
+
+    @cached_property
+    def SP(self) -> int:
+        """The four sums of all units."""
+        return power_of_two(4 * self.H, 128)
+
+    @cached_property
+    def JP(self) -> int:
+        return power_of_two(self.J, 32)
+
+    @cached_property
+    def FP(self) -> int:
+        return power_of_two(self.F, 32)
+
+    @cached_property
+    def RP(self) -> int:
+        return heads_of(self.R)
+
+    @cached_property
+    def WP(self) -> int:
+        return power_of_two(self.W, 16)
+
+
 @dataclass(frozen=True)
-class Layout:
-    """Letters as in `sparsam.state`; the powers of two have a P (`sparsam.engines.cuda.kernels` uses these names)."""
+class Layout(Controlled):
+    """Of SAM and the SDNC; letters as in `sparsam.state`."""
 
     CELL: str  # "lstm", "gru" or "none"
     H: int  # 0 without a controller
@@ -51,18 +117,8 @@ class Layout:
     LG: bool = False  # links have gradients
 
     @cached_property
-    def J(self) -> int:
-        """Width of [h, r]."""
-        return self.H + self.R * self.W
-
-    @cached_property
     def interface(self) -> Interface:
         return sparse_interface(self.R, self.W, self.KL > 0, self.FREE)
-
-    @cached_property
-    def F(self) -> int:
-        """Width of the interface, as it is declared; likewise where its fields begin."""
-        return self.interface.size
 
     def begins(self, field: str) -> int:
         return self.interface.offsets().get(field, self.F)
@@ -93,48 +149,8 @@ class Layout:
         return self.begins("free_gates")
 
     @cached_property
-    def JS(self) -> int:
-        """Distance of rows of the recurrent matrix (4 H, J)."""
-        return aligned(self.J)
-
-    @cached_property
-    def HS(self) -> int:
-        """Distance of rows of the interface's matrix (F, H)."""
-        return aligned(self.H)
-
-    @cached_property
-    def HP(self) -> int:
-        return power_of_two(self.H, 32)
-
-    @cached_property
-    def FS(self) -> int:
-        """Distance of rows of the interface's matrix, transposed (H, F)."""
-        return aligned(self.F)
-
-    @cached_property
-    def SP(self) -> int:
-        """The four sums of all units."""
-        return power_of_two(4 * self.H, 128)
-
-    @cached_property
-    def JP(self) -> int:
-        return power_of_two(self.J, 32)
-
-    @cached_property
-    def FP(self) -> int:
-        return power_of_two(self.F, 32)
-
-    @cached_property
-    def RP(self) -> int:
-        return heads_of(self.R)
-
-    @cached_property
     def KP(self) -> int:
         return reads_of(self.R, self.K)
-
-    @cached_property
-    def WP(self) -> int:
-        return power_of_two(self.W, 16)
 
     @cached_property
     def RK(self) -> int:

@@ -7,7 +7,7 @@ import triton.language as tl
 
 
 @triton.jit
-def _then(a, b, next_a, next_b):
+def then(a, b, next_a, next_b):
     """t -> b + a t, and after it t -> next_b + next_a t."""
     return a * next_a, next_b + next_a * b
 
@@ -23,7 +23,7 @@ def cumprod_backward(x, products, gradient, found, N, BLOCK: tl.constexpr):
     there = i >= 0
     factor = tl.load(x + row + i + 1, mask=there & (i + 1 < N), other=0.0)
     given = tl.load(gradient + row + i, mask=there, other=0.0)
-    _, tail = tl.associative_scan((factor, given), 0, _then)
+    _, tail = tl.associative_scan((factor, given), 0, then)
     before = tl.load(products + row + i - 1, mask=i > 0, other=1.0)
     tl.store(found + row + i, before * tail, mask=there)
 

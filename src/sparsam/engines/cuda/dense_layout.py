@@ -1,0 +1,73 @@
+"""Sizes of the dense models' kernels, and which models fit them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sparsam.engines.cuda.layout import Controlled, power_of_two
+from sparsam.memories.interface import Interface
+
+MOST_PRODUCTS = 32_768  # heads times rows times width, powers of two each: what a program holds at once
+MOST_LINKED = 256  # rows that the DNC has links between
+BLOCK = 16_384  # heads times rows times columns of the links that are worked on together
+
+
+@dataclass(frozen=True)
+class DenseLayout(Controlled):
+    """A dense memory with a controller: N words of width W, R heads."""
+
+    MODEL: str  # "dam", "ntm" or "dnc"
+    CELL: str  # "lstm" or "gru"
+    H: int
+    R: int
+    W: int
+    N: int
+    SIMILARITY: str
+    declared: Interface
+
+    @cached_property
+    def interface(self) -> Interface:
+        return self.declared
+
+    @cached_property
+    def NP(self) -> int:
+        return power_of_two(self.N, 16)
+
+    @cached_property
+    def LB(self) -> int:
+        """Rows of the links that are worked on together."""
+        return min(self.NP, max(1, BLOCK // (self.RP * self.NP)))
+
+    @cached_property
+    def WRITERS(self) -> int:
+        """Rows of the write weights that a step hands on."""
+        return {"dam": 0, "ntm": self.R, "dnc": 1}[self.MODEL]
+
+    @cached_property
+    def SCORED(self) -> int:
+        """Heads that address by content."""
+        return {"dam": self.R, "ntm": 2 * self.R, "dnc": self.R + 1}[self.MODEL]
+
+    @cached_property
+    def ROOM(self) -> int:
+        """Rows of scratch of an element."""
+        return {"dam": 0, "ntm": self.R, "dnc": 2 * self.R + 1}[self.MODEL]
+
+
+def dense_layout(memory: Any, cell: str, hidden: int) -> DenseLayout:
+    """The layout of a dense memory with a controller of `hidden` units."""
+    similarity = getattr(memory, "similarity", "cosine")
+    sizes = (memory.heads, memory.width, memory.rows)
+    return DenseLayout(memory.name, cell, hidden, *sizes, similarity, memory.interface)
+
+
+def fits(memory: Any) -> bool:
+    """Whether a program can hold this memory."""
+    if memory.options():
+        return False
+    rows, width = power_of_two(memory.rows, 16), power_of_two(memory.width, 16)
+    if memory.name == "dnc" and rows > MOST_LINKED:
+        return False
+    return power_of_two(memory.heads, 2) * rows * width <= MOST_PRODUCTS
