@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from sparsam.engines.cuda import copies
-from sparsam.engines.cuda.layout import Layout, power_of_two
+from sparsam.engines.cuda.layout import Controlled, Layout, power_of_two
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory
 from sparsam.engines.cuda.pieces import Pieces
@@ -127,7 +127,7 @@ def _no_tensor(device: torch.device) -> Tensor:
 
 
 @lru_cache(maxsize=256)
-def _constants(name: str, size: Layout, **more: Any) -> dict[str, Any]:
+def _constants(name: str, size: Controlled, **more: Any) -> dict[str, Any]:
     """The constants of kernel `name`, in the order of its arguments."""
     from sparsam.engines.cuda.kernels import backward, cells, codes, controllers, forward, packing, search, streams
 
@@ -256,7 +256,7 @@ def search_launch(
     return bound(kernel, (batch, parts), arguments, constants, plan.warps, registers=plan.registers)
 
 
-def packed_at_once(weights: Weights, size: Layout) -> Packed:
+def packed_at_once(weights: Weights, size: Controlled) -> Packed:
     """`packed` of an LSTM whose weights lie as torch makes them, in one launch."""
     from sparsam.engines.cuda.kernels.packing import pack as kernel
 

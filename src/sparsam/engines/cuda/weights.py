@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sparsam.engines.cuda.layout import Layout
+from sparsam.engines.cuda.layout import Controlled
 
 
 class Weights(NamedTuple):
@@ -48,7 +48,7 @@ def aligned_tensor(value: Tensor) -> Tensor:
     return value if value.data_ptr() % 16 == 0 else value.clone()
 
 
-def _gru_matrix(weights: Weights, w_read: Tensor, size: Layout) -> Tensor:
+def _gru_matrix(weights: Weights, w_read: Tensor, size: Controlled) -> Tensor:
     """(4 H, J): a GRU's four sums over [h, r]."""
     units = size.H
     recurrent = weights.hidden.new_zeros(4 * units, size.J)
@@ -58,7 +58,7 @@ def _gru_matrix(weights: Weights, w_read: Tensor, size: Layout) -> Tensor:
     return recurrent
 
 
-def _of_read(weights: Weights, size: Layout) -> Tensor:
+def _of_read(weights: Weights, size: Controlled) -> Tensor:
     """The part of the input's weights that r_{t-1} has; x's part is one product over all steps."""
     return weights.input[:, weights.input.shape[1] - size.R * size.W :]
 
@@ -68,7 +68,7 @@ def as_made(weights: Weights) -> bool:
     return all(value.is_contiguous() and value.data_ptr() % 16 == 0 for value in weights)
 
 
-def packed(weights: Weights, size: Layout) -> Packed:
+def packed(weights: Weights, size: Controlled) -> Packed:
     """The matrices of a forward pass."""
     units, w_read = size.H, _of_read(weights, size)
     if size.CELL == "lstm":
@@ -87,7 +87,7 @@ def packed(weights: Weights, size: Layout) -> Packed:
     )
 
 
-def packed_backward(weights: Weights, size: Layout) -> PackedBackward:
+def packed_backward(weights: Weights, size: Controlled) -> PackedBackward:
     """The matrices of a backward pass."""
     w_read, interface_matrix = _of_read(weights, size), weights.interface
     lstm = size.CELL == "lstm"
@@ -98,7 +98,7 @@ def packed_backward(weights: Weights, size: Layout) -> PackedBackward:
     )
 
 
-def input_sums(x: Tensor, weights: Weights, size: Layout, gates: Tensor) -> None:
+def input_sums(x: Tensor, weights: Weights, size: Controlled, gates: Tensor) -> None:
     """The input's share of every unit's sums, over all steps, into gates (T, B, 4 H)."""
     steps, batch, inputs = x.shape
     flat = x.reshape(steps * batch, inputs)
@@ -112,7 +112,7 @@ def input_sums(x: Tensor, weights: Weights, size: Layout, gates: Tensor) -> None
 
 
 def weight_gradients(
-    x: Tensor, joint: Tensor, d_gates: Tensor, d_interface: Tensor, weights: Weights, size: Layout
+    x: Tensor, joint: Tensor, d_gates: Tensor, d_interface: Tensor, weights: Weights, size: Controlled
 ) -> tuple[Tensor, Weights]:
     """Gradients of x and of the weights: products over all steps.
 

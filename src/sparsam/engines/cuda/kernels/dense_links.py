@@ -1,6 +1,7 @@
 """The DNC's temporal links (Graves 2016, Methods), forward and backward: a block of rows of L at a time.
 
-L_t(i,j) = (1 - w(i) - w(j)) L_{t-1}(i,j) + w(i) p_{t-1}(j), 0 on the diagonal;   f = L_t w^R_{t-1},  b = L_t^T w^R_{t-1}.
+L_t(i,j) = (1 - w(i) - w(j)) L_{t-1}(i,j) + w(i) p_{t-1}(j), 0 on the diagonal;
+f = L_t w^R_{t-1},   b = L_t^T w^R_{t-1}.
 """
 
 import triton
