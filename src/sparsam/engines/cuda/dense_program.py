@@ -40,7 +40,9 @@ FIELDS = {
     "precedence": "precedence",
     "link": "link",
 }
-WARPS = 8  # of a program
+# Of a program. With four, two elements share a multiprocessor: a tenth slower alone, faster with many elements or several
+# runs on one GPU. The DNC's backward step does not fit the registers of four.
+WARPS = {"dam": 4, "ntm": 4, "dnc": 8}
 CONSTANT = {"dam": ("usage",)}  # fields without a gradient
 
 
@@ -169,7 +171,8 @@ def _launch(name: str, size: DenseLayout, arguments: tuple[Any, ...], batch: int
     from sparsam.engines.cuda.kernels import dense_backward, dense_forward
 
     kernel = {"dense_forward": dense_forward.dense_forward, "dense_backward": dense_backward.dense_backward}[name]
-    return bound(kernel, (batch,), arguments, _constants(kernel, size, WARPS), WARPS)
+    warps = WARPS[size.MODEL]
+    return bound(kernel, (batch,), arguments, _constants(kernel, size, warps), warps)
 
 
 @lru_cache(maxsize=256)
