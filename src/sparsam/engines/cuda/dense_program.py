@@ -40,8 +40,8 @@ FIELDS = {
     "precedence": "precedence",
     "link": "link",
 }
-# Of a program. With four, two elements share a multiprocessor: a tenth slower alone, faster with many elements or several
-# runs on one GPU. The DNC's backward step does not fit the registers of four.
+# Of a program. With four, two elements share a multiprocessor: a tenth slower alone, faster with many elements or with
+# several runs on one GPU. The DNC's backward step does not fit the registers of four.
 WARPS = {"dam": 4, "ntm": 4, "dnc": 8}
 CONSTANT = {"dam": ("usage",)}  # fields without a gradient
 
