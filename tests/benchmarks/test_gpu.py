@@ -25,6 +25,16 @@ def test_an_engine_that_differs_is_not_timed(monkeypatch):
         gpu.checked("sam", "cpu", "native")
 
 
+def test_dense_models_are_checked_and_timed_with_and_without_kernels(monkeypatch):
+    assert gpu.checked("dam", "cpu", "reference") == 0
+    asked = []
+    monkeypatch.setattr(gpu, "train", lambda model, x: asked.append((model, gpu.cuda_dense.has_kernel(None, None, x))))
+    monkeypatch.setattr(gpu.cuda_dense, "has_kernel", lambda *_: True)
+    spent = gpu.turns({"kernels": "first", "graphs": "second"}, torch.zeros(5, 1, 1), 0.001)
+    assert set(spent) == {"kernels", "graphs"} and all(value > 0 for value in spent.values())
+    assert set(asked) == {("first", True), ("second", False)}
+
+
 def test_recall_is_what_both_searches_read():
     report = Report("gpu")
     gpu.recall(report, 150, "cpu", "native")

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import sparsam
+from sparsam.engines import boundary
 from sparsam.engines.cuda import dense_program
 from sparsam.engines.cuda.launch import interpreted
 
@@ -60,7 +61,7 @@ def results(model, x, lengths, state, given, seed):
     return found, torch.autograd.grad(loss, [x, *model.parameters(), *given], allow_unused=True)
 
 
-def compare(name, steps=7, batch=3, lengths=(None, None), seed=0, blank=False, **sizes):
+def compare(name, steps=4, batch=2, lengths=(None, None), seed=0, blank=False, **sizes):
     """From a random state, or from a blank one: then rows are alike, and only what is put out does not depend on which
     of them rounding takes for the least used.
     """
@@ -88,15 +89,19 @@ def by_kernels(monkeypatch):
     assert {"dense_forward", "dense_backward"} <= set(launched)
 
 
-@pytest.mark.parametrize("controller", ["lstm", "gru", "feedforward"])
 @pytest.mark.parametrize("name", ["dam", "ntm", "dnc"])
-def test_outputs_states_and_gradients(name, controller):
-    compare(name, controller=controller)
+def test_outputs_states_and_gradients(name):
+    compare(name)
+
+
+@pytest.mark.parametrize("name,controller", [("dam", "gru"), ("ntm", "feedforward"), ("dnc", "gru")])
+def test_other_controllers(name, controller):
+    compare(name, steps=3, controller=controller)
 
 
 @pytest.mark.parametrize("name", ["dam", "ntm", "dnc"])
 def test_lengths(name):
-    compare(name, lengths=(torch.tensor([5, 1, 3]), torch.tensor([1, 2, 1])))
+    compare(name, batch=3, lengths=(torch.tensor([3, 1, 2]), torch.tensor([1, 1, 1])))
 
 
 @pytest.mark.parametrize("name", ["dam", "ntm", "dnc"])
@@ -106,11 +111,11 @@ def test_a_blank_memory(name):
 
 @pytest.mark.parametrize("similarity", ["euclidean", "dot"])
 def test_other_similarities(similarity):
-    compare("dam", similarity=similarity)
+    compare("dam", steps=2, similarity=similarity)
 
 
 @pytest.mark.parametrize("name", ["dam", "ntm", "dnc"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(1 if interpreted() else 5))
 def test_random_sizes(name, seed):
     generator = torch.Generator().manual_seed(seed)
 
@@ -124,7 +129,7 @@ def test_random_sizes(name, seed):
         word_size=between(1, 20),
         num_heads=between(1, min(rows, 5)),
     )
-    compare(name, steps=between(1, 8), batch=between(1, 4), seed=seed, **sizes)
+    compare(name, steps=between(1, 4), batch=between(1, 3), seed=seed, **sizes)
 
 
 def test_a_second_backward_pass(by_kernels):
@@ -135,3 +140,29 @@ def test_a_second_backward_pass(by_kernels):
     for one, other in zip(first, torch.autograd.grad(loss, list(model.parameters()))):
         assert torch.equal(one, other)
     assert by_kernels.count("dense_forward") == 1
+
+
+@pytest.mark.parametrize("name", ["dnc"])
+def test_long_sequences_without_gradients_have_a_short_tape(name, monkeypatch, by_kernels):
+    model, _ = pair(name)
+    x, lengths = torch.randn(5, 2, 3, device=DEVICE), torch.tensor([5, 1])
+    y, state = model(x, lengths=lengths)
+    y.sum().backward()
+    monkeypatch.setattr(dense_program, "PIECE", 2)
+    with torch.no_grad():
+        parts, after = model(x, lengths=lengths)
+    assert by_kernels.count("dense_forward") == 1 + 3
+    assert torch.equal(parts, y)
+    for (_, one), (_, other) in zip(after.values(), state.values()):
+        assert torch.equal(one, other)
+
+
+def test_the_tape_is_what_the_paper_says_dense_models_keep():
+    """N W numbers a step and more: twice the words, nearly twice the tape."""
+    kept = []
+    for rows in (16, 32):
+        model, _ = pair("dam", memory_size=rows)
+        y, _ = model(torch.randn(4, 2, 3, device=DEVICE))
+        kept.append(boundary.kept_bytes(y))
+        y.sum().backward()
+    assert 1.3 < kept[1] / kept[0] < 2

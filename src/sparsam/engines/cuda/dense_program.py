@@ -43,6 +43,7 @@ FIELDS = {
 # Of a program. With four, two elements share a multiprocessor: a tenth slower alone, faster with many elements or with
 # several runs on one GPU. The DNC's backward step does not fit the registers of four.
 WARPS = {"dam": 4, "ntm": 4, "dnc": 8}
+PIECE = 256  # steps that have a tape when nobody wants gradients
 CONSTANT = {"dam": ("usage",)}  # fields without a gradient
 
 
@@ -62,6 +63,8 @@ class DenseRun:
 
 def run(memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None) -> Ran:
     """Run x (T, B, I) from `state`, a state of the reference, with an LSTM or a GRU."""
+    if x.shape[0] > PIECE and not torch.is_grad_enabled():
+        return _by_pieces(memory, cell, x, state, ends)
     size = dense_layout(memory, cell.name, cell.hidden)
     names = [name for name in FIELDS if name in memory.shapes()]
     carried = [state.hidden, state.cell if cell.name == "lstm" else None, state.read]
@@ -74,6 +77,19 @@ def run(memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None) -> 
     if cell.name == "lstm":
         fields["cell"] = cells
     return Ran(joint, fields, [])
+
+
+def _by_pieces(memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None) -> Ran:
+    """The same without gradients, so that no longer sequence than `PIECE` has a tape."""
+    joints: list[Tensor] = []
+    fields: dict[str, Any] = {}
+    for begin in range(0, x.shape[0], PIECE):
+        part = x[begin : begin + PIECE]
+        left = None if ends is None else (ends - begin).clamp(0, part.shape[0])
+        joint, fields, _ = run(memory, cell, part, state, left)
+        state = state.with_fields(**fields)
+        joints.append(joint)
+    return Ran(torch.cat(joints), fields, [])
 
 
 class Values(tuple[Tensor | None, ...]):
