@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import sparsam
+from sparsam.engines.cuda import dense
 from sparsam.engines.cuda.launch import interpreted
 
 SIZES = dict(input_size=3, output_size=2, hidden_size=4, memory_size=12, word_size=4, num_heads=2, k=2)
@@ -87,12 +88,27 @@ def test_the_layer(links, device):
     compare(lambda engine: sparsam.SparseMemory(3, 2, **sizes, engine=engine), device)
 
 
-@pytest.mark.parametrize("controller", ["lstm", "gru", "feedforward", "own"])
+# Those that run inside the kernels are compared in `cuda_dense_cases.py`; a GPU has graphs for them as well.
+@pytest.mark.parametrize("controller", ["own"] if interpreted() else ["lstm", "gru", "feedforward", "own"])
+@pytest.mark.parametrize("kernels", [True] if interpreted() else [True, False])
 @pytest.mark.parametrize("name", ["ntm", "dam", "dnc"])
-def test_dense_memories(name, controller, device):
-    if interpreted():
-        with pytest.raises(RuntimeError, match="Triton's interpreter has no CUDA graphs"):
-            sparsam.build(name, **{k: v for k, v in SIZES.items() if k != "k"}, engine="cuda")(torch.zeros(1, 1, 3))
-        return
+def test_dense_memories(name, kernels, controller, device, monkeypatch):
+    if not kernels:
+        monkeypatch.setattr(dense, "has_kernel", lambda *_: False)
     sizes = {key: value for key, value in SIZES.items() if key != "k"}
     compare(lambda engine: sparsam.build(name, **sizes, engine=engine, controller=CONTROLLERS[controller]()), device)
+
+
+@pytest.mark.parametrize("name", ["ntm", "dam", "dnc"])
+def test_a_dense_memory_that_no_program_holds(name, device):
+    sizes = dict(input_size=3, output_size=2, hidden_size=4, memory_size=600, word_size=32, num_heads=2)
+    if interpreted():
+        with pytest.raises(RuntimeError, match="Triton's interpreter has no CUDA graphs"):
+            sparsam.build(name, **sizes, engine="cuda")(torch.zeros(1, 1, 3))
+    else:
+        results = []
+        for engine in ("cuda", "reference"):
+            torch.manual_seed(0)
+            model = sparsam.build(name, **sizes, engine=engine).to(device)
+            results.append(model(torch.ones(3, 1, 3, device=device))[0])
+        torch.testing.assert_close(*results, rtol=1e-3, atol=1e-4)
