@@ -108,8 +108,8 @@ def test_tensors_begin_at_sixteen_bytes():
         ("dam", dict(memory_size=257, word_size=32, num_heads=4), False),
         ("ntm", dict(memory_size=128, word_size=64, num_heads=4), True),
         ("ntm", dict(memory_size=128, word_size=65, num_heads=4), False),
-        ("dnc", dict(memory_size=256, word_size=16, num_heads=1), True),
-        ("dnc", dict(memory_size=257, word_size=16, num_heads=1), False),
+        ("dnc", dict(memory_size=128, word_size=16, num_heads=1), True),
+        ("dnc", dict(memory_size=129, word_size=16, num_heads=1), False),
         ("dnc", dict(memory_size=16, word_size=16, num_heads=1, masked=True), False),
         ("dnc", dict(memory_size=16, word_size=16, num_heads=1, deallocate=True), False),
     ],
@@ -125,4 +125,5 @@ def test_blocks_of_a_dense_memory_hold_what_is_in_them(heads, width, rows):
         memory = sparsam.build(name, input_size=3, output_size=2, hidden_size=5, **sizes).memory
         size = dense_layout(memory, "lstm", 5)
         assert rows <= size.NP and size.NP & (size.NP - 1) == 0 and memory.interface.size == size.F
+        assert size.WARPS == (8 if name == "dnc" or size.RP * size.NP * size.WP > 16_384 else 4)
         assert size.NP % size.LB == 0 and (size.LB == 1 or size.LB * size.RP * size.NP <= BLOCK)

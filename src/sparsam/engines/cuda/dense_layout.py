@@ -10,7 +10,8 @@ from sparsam.engines.cuda.layout import Controlled, power_of_two
 from sparsam.memories.interface import Interface
 
 MOST_PRODUCTS = 32_768  # heads times rows times width, powers of two each: what a program holds at once
-MOST_LINKED = 256  # rows that the DNC has links between
+MOST_LINKED = 128  # rows that the DNC has links between
+FEW_PRODUCTS = 16_384  # with which four warps have registers enough
 BLOCK = 16_384  # heads times rows times columns of the links that are worked on together
 
 
@@ -34,6 +35,13 @@ class DenseLayout(Controlled):
     @cached_property
     def NP(self) -> int:
         return power_of_two(self.N, 16)
+
+    @cached_property
+    def WARPS(self) -> int:
+        """Of a program. With four, two elements share a multiprocessor: a tenth slower alone, faster with many elements
+        or with several runs on one GPU. The DNC's backward step does not fit the registers of four.
+        """
+        return 4 if self.MODEL != "dnc" and self.RP * self.NP * self.WP <= FEW_PRODUCTS else 8
 
     @cached_property
     def LB(self) -> int:

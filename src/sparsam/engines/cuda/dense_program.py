@@ -40,9 +40,6 @@ FIELDS = {
     "precedence": "precedence",
     "link": "link",
 }
-# Of a program. With four, two elements share a multiprocessor: a tenth slower alone, faster with many elements or with
-# several runs on one GPU. The DNC's backward step does not fit the registers of four.
-WARPS = {"dam": 4, "ntm": 4, "dnc": 8}
 PIECE = 256  # steps that have a tape when nobody wants gradients
 CONSTANT = {"dam": ("usage",)}  # fields without a gradient
 
@@ -187,11 +184,10 @@ def _launch(name: str, size: DenseLayout, arguments: tuple[Any, ...], batch: int
     from sparsam.engines.cuda.kernels import dense_backward, dense_forward
 
     kernel = {"dense_forward": dense_forward.dense_forward, "dense_backward": dense_backward.dense_backward}[name]
-    warps = WARPS[size.MODEL]
-    return bound(kernel, (batch,), arguments, _constants(kernel, size, warps), warps)
+    return bound(kernel, (batch,), arguments, _constants(kernel, size), size.WARPS)
 
 
 @lru_cache(maxsize=256)
-def _constants(kernel: Any, size: DenseLayout, warps: int) -> dict[str, Any]:
+def _constants(kernel: Any, size: DenseLayout) -> dict[str, Any]:
     letters = (getattr(kernel, "fn", None) or kernel).__annotations__
-    return {letter: PRODUCT * warps if letter == "PRODUCT" else getattr(size, letter) for letter in letters}
+    return {letter: PRODUCT * size.WARPS if letter == "PRODUCT" else getattr(size, letter) for letter in letters}
