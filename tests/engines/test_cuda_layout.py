@@ -125,5 +125,5 @@ def test_blocks_of_a_dense_memory_hold_what_is_in_them(heads, width, rows):
         memory = sparsam.build(name, input_size=3, output_size=2, hidden_size=5, **sizes).memory
         size = dense_layout(memory, "lstm", 5)
         assert rows <= size.NP and size.NP & (size.NP - 1) == 0 and memory.interface.size == size.F
-        assert size.WARPS == (8 if name == "dnc" or size.RP * size.NP * size.WP > 16_384 else 4)
+        assert (8 if name == "dnc" or size.RP * size.NP * size.WP > 16_384 else 4) == size.WARPS
         assert size.NP % size.LB == 0 and (size.LB == 1 or size.LB * size.RP * size.NP <= BLOCK)
