@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from sparsam import checks, engines, indexes
 from sparsam.composition import MODELS, MemoryModel, build
 from sparsam.controllers.bypass import bypass_output
 from sparsam.controllers.layer_norm import with_layer_norm
 from sparsam.controllers.layers import layers_first, layers_last
+from sparsam.controllers.padded import run_padded
 from sparsam.memories.addressing import addressing
 from sparsam.memories.description import SparseSizes
 from sparsam.memories.sam import SAMMemory, SAMState
@@ -77,20 +77,16 @@ class LSTM(MemoryModel):
     def run(
         self, x: Tensor, state: Any, ends: Tensor | None, record: bool
     ) -> tuple[Tensor, LSTMState, Sequence[Access]]:
-        """The whole sequence in one call of `nn.LSTM`, the fair way to run a baseline."""
+        """The whole sequence in one call of `nn.LSTM`, the fair way to run a baseline; `run_padded` for lengths."""
         engines.plan(self)  # raises when the engine asked for has no LSTM
         carried = tuple(layers_first(self.controller, value) for value in (state.hidden, state.cell))
         if ends is None:
             hidden, after = self.controller(x, carried)
             y = self.answer(hidden)
         else:
-            packed = pack_padded_sequence(x, ends.clamp_min(1), enforce_sorted=False)  # torch refuses empty sequences
-            packed, after = self.controller(packed, carried)
-            hidden, _ = pad_packed_sequence(packed, total_length=x.shape[0])
+            hidden, after = run_padded(self.controller, x, carried, ends)
             past = torch.arange(x.shape[0], device=x.device)[:, None] >= sent(ends, x.device)
             y = self.answer(hidden).masked_fill(past[..., None], 0.0)
-            began = sent(ends > 0, x.device)[None, :, None]
-            after = tuple(torch.where(began, now, before) for now, before in zip(after, carried))
         hidden, cell = (layers_last(self.controller, value).to(x.dtype) for value in after)  # half under autocast
         return y, dataclasses.replace(state, hidden=hidden, cell=cell), []
 
