@@ -6,6 +6,8 @@ import re
 import statistics
 from typing import Any
 
+import pytest
+
 from tests.docs.pages import (
     README,
     REAL,
@@ -117,10 +119,15 @@ def test_babi_from_scratch_targets() -> None:
     shown = row(REAL, "the same, seed 0 gone on by a further one")[3]
     wanted = [100 * run["test"]["mean"], run["test"]["failed"], run["minibatches"]]
     assert_cell(shown, wanted, "bAbI, SDNC, seed 0 at the end")
-    shown = row(REAL, "bAbI, the paper's protocol, best")[3].partition(" over 3 seeds")[0]
-    errors = errors_of(parts["sam, as they come"])
-    best = min(parts["sam, as they come"], key=lambda run: run["validation"]["mean"])
-    assert_cell(shown, [100 * best["test"]["mean"], *mean_and_deviation(errors)], "bAbI, the paper's protocol")
+    long, short = row(REAL, "bAbI, the paper's protocol, best")[3].split("; before, ")
+    shown = [*re.findall(r"(\w+ \S+% \(.+?%) over 3 seeds", long), re.findall(r"SAM .+?%\)", short)[0]]
+    for cell, runs in zip(shown, (at_40000("paper-", "sam"), at_40000("paper-", "sdnc"), parts["sam, as they come"])):
+        wanted = [best_of(runs), *mean_and_deviation(errors_of(runs))]
+        assert_cell(cell, wanted, "bAbI, the paper's protocol")
+    assert len(shown) == 3
+    dense = row(REAL, "bAbI, DAM, NTM, DNC, the paper's protocol, best")[3].partition(" (one each")[0]
+    wanted = [best_of(at_40000("paper-", model)) for model in ("dam", "ntm", "dnc")]
+    assert_cell(dense.replace("3 seeds", "three"), wanted, "bAbI, DAM, NTM, DNC")
 
 
 def test_babi_from_scratch_in_the_readme() -> None:
@@ -132,15 +139,65 @@ def test_babi_from_scratch_in_the_readme() -> None:
         assert_cell(cell, mean_and_deviation(errors_of(parts[part])), f"README, bAbI, {part}")
     sdnc = row(README, "bAbI, SDNC, mean over runs")[3].rpartition("from scratch by one command ")[2].partition("%")[0]
     assert_cell(sdnc, mean_and_deviation(errors_of(parts["sdnc"])), "README, bAbI, SDNC from scratch")
-    came = re.search(r"best of three from scratch, (\d+\.\d ± \d+\.\d)%", plain(README))
-    assert came is not None
-    assert_cell(came[1], mean_and_deviation(errors_of(parts["sam, as they come"])), "README, bAbI as it comes")
+    came = plain(README).partition("With stories as they come, as in the paper, bAbI stands at")[2]
+    first, _, augmented = came.partition("([results_real_data.md]")[0].partition("with augmentation DAM")
+    first = re.sub(r"after 40,000 .+? In runs of the same length", "", first).partition("(one each")[0]
+    wanted = []
+    for model in ("sdnc", "sam"):
+        runs = at_40000("paper-", model)
+        wanted += [best_of(runs), *mean_and_deviation(errors_of(runs))]
+    wanted += [x for model in ("dam", "dnc", "ntm", "lstm") for x in all_of("paper-", model)]
+    assert_cell(first, wanted, "README, bAbI as it comes")
+    wanted = [x for model in ("dam", "dnc", "ntm", "lstm") for x in all_of("", model)]
+    assert_cell(augmented, wanted, "README, bAbI with augmentation, 40,000 minibatches")
+
+
+def at_40000(prefix: str, model: str) -> list[dict[str, Any]]:
+    """The runs of a model under a protocol for which 40,000 minibatches were set."""
+    runs = load("babi_from_scratch")["40,000 minibatches of 32"]["runs"]
+    return [run for key, run in runs.items() if re.fullmatch(rf"{prefix}{model}-\d", key)]
+
+
+def all_of(prefix: str, model: str) -> list[float]:
+    """Mean and deviation of the test errors of these runs in percent."""
+    return mean_and_deviation(errors_of(at_40000(prefix, model)))
+
+
+def best_of(runs: list[dict[str, Any]]) -> float:
+    """The test error in percent of the run with the lowest validation error."""
+    best = min(runs, key=lambda run: run["validation"]["mean"])
+    return 100 * float(best["test"]["mean"])
+
+
+def test_babi_to_the_end_of_one_schedule() -> None:
+    rows = table(REAL, "protocol, 40,000", "model", "seeds")
+    assert [(cells[0], cells[1]) for cells in rows] == [
+        *(("the paper's", model) for model in ("SAM", "SDNC", "DAM", "NTM", "DNC", "LSTM")),
+        *(("augmented", model) for model in ("DAM", "NTM", "DNC", "LSTM")),
+    ]
+    targets = row(REAL, "bAbI, all six models at an equal number")[3].partition("with augmentation")
+    for protocol, model, seeds, minibatches, *cells in rows:
+        where = f"bAbI, 40,000 minibatches, {protocol}, {model}"
+        mine = at_40000("" if protocol == "augmented" else "paper-", model.lower())
+        assert_cell(seeds, [3 if model in ("SAM", "SDNC", "DAM") else 1], where)
+        assert_cell(seeds, [len(mine)], where)
+        assert_cell(minibatches, sorted({run["minibatches"] for run in mine}), where)
+        for cell, step in zip(cells[:5], ("8000", "16000", "24000", "32000", "40000"), strict=True):
+            parts = [run["error on a part of validation"] for run in mine]
+            errors = [100 * part[step] for part in parts if step in part]
+            assert_cell(cell, mean_and_deviation(errors), f"{where}, {step}")
+        test, best, failed = cells[5:8]
+        assert_cell(test, mean_and_deviation(errors_of(mine)), f"{where}, test")
+        assert_cell(best, [best_of(mine)], f"{where}, best")
+        assert_cell(failed, mean_and_deviation([run["test"]["failed"] for run in mine]), f"{where}, failed")
+        repeated = re.search(rf"\b{model} (\d+\.\d(?: ± \d+\.\d)?)", targets[2 if protocol == "augmented" else 0])
+        assert repeated is not None and repeated[1] == test, where
 
 
 def at_3000(prefix: str, model: str) -> list[dict[str, Any]]:
     """The runs of a model under a protocol that came to 3,000 minibatches; where there is none, what there is."""
     runs = load("babi_from_scratch")["3,000 minibatches of 32"]
-    mine = [run for key, run in runs.items() if re.fullmatch(f"{prefix}{model}-\\d", key)]
+    mine = [run for key, run in runs.items() if re.fullmatch(rf"{prefix}{model}-\d", key)]
     return [run for run in mine if "test" in run] or mine
 
 
@@ -161,16 +218,18 @@ def test_babi_at_equal_minibatches() -> None:
         assert_cell(cells[3], mean_and_deviation([100 * run["test"]["mean"] for run in ended]), f"{where}, test")
 
 
-def test_babi_at_equal_minibatches_by_task() -> None:
-    head = next(t[0] for t in tables(REAL.read_text(encoding="utf-8")) if t[0][0] == "task, 3,000 minibatches")
-    assert len(head) == 13
-    for cells in table(REAL, "task, 3,000 minibatches"):
+@pytest.mark.parametrize("minibatches,runs_of,columns", [("3,000", at_3000, 12), ("40,000", at_40000, 10)])
+def test_babi_at_equal_minibatches_by_task(minibatches: str, runs_of: Any, columns: int) -> None:
+    title = f"task, {minibatches} minibatches"
+    head = next(t[0] for t in tables(REAL.read_text(encoding="utf-8")) if t[0][0] == title)
+    assert len(head) == 1 + columns
+    for cells in table(REAL, title):
         for name, cell in zip(head[1:], cells[1:], strict=True):
             model, _, came = name.partition(" (")[0].partition(", ")
-            tests = [run["test"] for run in at_3000("paper-" if came else "", model) if "test" in run]
+            tests = [run["test"] for run in runs_of("paper-" if came else "", model) if "test" in run]
             task = cells[0].partition(":")[0]
             errors = [100 * (test["tasks"][task] if task.isdigit() else test["mean"]) for test in tests]
-            assert_cell(cell, mean_and_deviation(errors), f"bAbI, 3,000 minibatches, {name}, {cells[0]}")
+            assert_cell(cell, mean_and_deviation(errors), f"bAbI, {minibatches} minibatches, {name}, {cells[0]}")
 
 
 def test_omniglot_at_equal_minibatches() -> None:

@@ -87,7 +87,7 @@ def test_babi_targets_and_readme() -> None:
     cells = row(REAL, "the same before task 16 was asked for more")
     assert_cell(cells[3], [percent(before), before["test"]["failed"]], "SAM before it was asked more")
     assert_cell(row(REAL, "bAbI, LSTM")[3], [percent(babi["lstm-0"])], "LSTM")
-    unfinished = numbers(row(REAL, "bAbI, DAM, NTM, DNC")[3])[:3]
+    unfinished = numbers(row(REAL, "bAbI, DAM, NTM, DNC")[3].partition("; earlier ")[2])[:3]
     for printed, model in zip(unfinished, ("dam", "ntm", "dnc"), strict=True):
         assert agrees(printed, percent(babi[f"{model}-0"])), model
     assert_cell(row(README, "bAbI, one SAM")[2], [percent(sam), sam["test"]["failed"]], "README, SAM on bAbI")
