@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sparsam.experiments import babi_paper
 from tests.docs.pages import (
     README,
     REAL,
@@ -29,6 +30,7 @@ NAMES = {
     "NTM": "ntm",
     "LSTM": "lstm",
 }
+MODELS = ["sdnc", "dam", "sam", "dnc", "ntm", "lstm"]
 
 
 def test_figure_2_by_sequences() -> None:
@@ -192,6 +194,26 @@ def test_babi_to_the_end_of_one_schedule() -> None:
         assert_cell(failed, mean_and_deviation([run["test"]["failed"] for run in mine]), f"{where}, failed")
         repeated = re.search(rf"\b{model} (\d+\.\d(?: ± \d+\.\d)?)", targets[2 if protocol == "augmented" else 0])
         assert repeated is not None and repeated[1] == test, where
+
+
+def test_babi_claims_under_the_papers_protocol() -> None:
+    """Each claim names the paper's figures and those of the runs under its protocol, model by model."""
+    spread = {model: f"{error} ± {deviation}" for model, (error, deviation) in babi_paper.OVER_TASKS.items()}
+    columns = {
+        "bAbI, stories as they come, best": (
+            {model: str(error) for model, error in babi_paper.BEST_MEAN.items()},
+            lambda runs: [best_of(runs)],
+            MODELS,
+        ),
+        "bAbI, stories as they come, mean": (spread, lambda runs: mean_and_deviation(errors_of(runs)), MODELS[:3]),
+    }
+    for begin, (theirs, ours, shown) in columns.items():
+        claim, here, _ = row(RESULTS, begin)
+        quoted, found = (dict(re.findall(r"(\w+) (\d+\.\d(?: ± \d+\.\d)?)%", cell)) for cell in (claim, here))
+        assert quoted == {model.upper(): theirs[model] for model in MODELS}, begin
+        assert set(found) == {model.upper() for model in shown}, begin
+        for model, cell in found.items():
+            assert_cell(cell, ours(at_40000("paper-", model.lower())), f"{begin}, {model}")
 
 
 def at_3000(prefix: str, model: str) -> list[dict[str, Any]]:
