@@ -2,8 +2,8 @@
 
 torch's way is a `PackedSequence`. On a GPU that is one call of cuDNN. On a CPU it leaves the fused LSTM for a loop over
 the steps whose backward pass allocates a whole sequence for every step of it, so that time grows with the square of T
-(`sparsam bench padded`). There the batch is cut in time instead, wherever an element ends: between two cuts the elements
-that are left are one plain call of `nn.LSTM`.
+(`sparsam bench padded`). There the batch is cut in time instead, wherever an element ends: between two cuts the
+elements that are left are one plain call of `nn.LSTM`.
 """
 
 from __future__ import annotations
