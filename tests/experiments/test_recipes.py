@@ -71,6 +71,20 @@ def test_extrapolation_is_figure_3_up_to_its_highest_level() -> None:
     assert longer.curriculum == figure3.curriculum and longer.optimizer == figure3.optimizer
 
 
+def test_figure_3_has_recall_as_in_the_paper() -> None:
+    """Key, then value; one cue in training as well; from level 2; all models begin alike as far as they can."""
+    experiment = recipe("figure3")(tasks=["recall-one-cue"], models=["sam-linear", "sam-lsh", "dam", "ntm"])
+    for name, config in experiment.runs.items():
+        task = config.task.build(for_training=True)
+        assert (task.cues, task.paired, config.curriculum.start) == (1, False, 2), name
+        model = config.model.build(task.input_size, task.output_size)
+        before = model.controller.bias_hh_l0.detach().clone()
+        config.start.apply(model)
+        moved = (model.controller.bias_hh_l0.detach() - before).view(4, -1)
+        assert bool((moved[1] < -1).all()) and not moved[[0, 2, 3]].any(), name  # the forget gate alone
+    assert experiment.runs["recall-one-cue-dam-0"].start == experiment.runs["recall-one-cue-sam-linear-0"].start
+
+
 def test_a_wrong_name_suggests_the_right_one() -> None:
     with pytest.raises(ValueError, match="did you mean 'figure2'"):
         recipe("figure22")
