@@ -308,10 +308,19 @@ def test_omniglot_with_lstm_controllers() -> None:
 
 
 def test_extrapolation_with_the_papers_chance() -> None:
-    wide = load("extrapolation")["wide"]
-    bits, deviation = wide["bits per cue, exact, 256 cues"], wide["standard error"]
+    found = load("extrapolation")
+    columns = [found["wide"], found["wide, controller that remembers"]]
     rows = table(RESULTS, "Pairs, 96 bits")
-    assert [cells[0].replace(",", "") for cells in rows] == list(bits)
-    for pairs, cell in rows:
+    assert [cells[0].replace(",", "") for cells in rows] == list(columns[0]["bits per cue, exact, 256 cues"])
+    for pairs, *cells in rows:
         size = pairs.replace(",", "")
-        assert_cell(cell, [bits[size], deviation[size]], f"extrapolation with 96 bits, {pairs} pairs")
+        for cell, run in zip(cells, columns, strict=True):
+            parts = [run["bits per cue, exact, 256 cues"], run["standard error"]]
+            wanted = [part[size] for part in parts if size in part]
+            assert_cell(cell, wanted, f"extrapolation with 96 bits, {pairs} pairs")
+    bits, deviation = (columns[0][part] for part in ("bits per cue, exact, 256 cues", "standard error"))
+    claim = row(RESULTS, "Supplementary figure: trained to 10,000")[1].partition("one seed trained to 10,000: ")[2]
+    wanted = [bits["10000"], deviation["10000"], 10_000, bits["50000"], 50_000]
+    assert_cell(claim, [*wanted, bits["200000"], deviation["200000"], 200_000], "the claim, 96 bits")
+    cells = row(README, "the same in the paper's setting, chance 48 bits")
+    assert_cell(cells[2], [bits["200000"], 48], "README, 96 bits")
