@@ -152,9 +152,10 @@ def test_long_sequences_without_gradients_have_a_short_tape(name, monkeypatch, b
     with torch.no_grad():
         parts, after = model(x, lengths=lengths)
     assert by_kernels.count("dense_forward") == 1 + 3
-    assert torch.equal(parts, y)
+    # The interpreter's products round by their shape on some CPUs.
+    torch.testing.assert_close(parts, y, rtol=1e-5, atol=1e-6)
     for (_, one), (_, other) in zip(after.values(), state.values()):
-        assert torch.equal(one, other)
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
 def test_the_tape_is_what_the_paper_says_dense_models_keep():
