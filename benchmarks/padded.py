@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from benchmarks import benchmark
 from benchmarks.report import Line, Report
 from benchmarks.timing import take_turns
-from sparsam.controllers.padded import _in_pieces, _packed
+from sparsam.controllers.padded import in_pieces, packed
 
 BATCH, INPUTS, UNITS = 32, 160, 256
 Ways = dict[str, Callable[[], Tensor]]
@@ -29,8 +29,8 @@ def ways(steps: int, batch: int = BATCH, units: int = UNITS) -> tuple[nn.LSTM, T
     inside = (torch.arange(steps)[:, None] < ends)[..., None]
     carried = (torch.zeros(1, batch, units), torch.zeros(1, batch, units))
     found: Ways = {
-        "in pieces": lambda: _in_pieces(lstm, x, carried, ends)[0],
-        "packed": lambda: _packed(lstm, x, carried, ends)[0],
+        "in pieces": lambda: in_pieces(lstm, x, carried, ends)[0],
+        "packed": lambda: packed(lstm, x, carried, ends)[0],
         "padding and all": lambda: lstm(x, carried)[0] * inside,
     }
     return lstm, x, found

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 import sparsam
-from sparsam.controllers.padded import _in_pieces, _packed, run_padded
+from sparsam.controllers.padded import in_pieces, packed, run_padded
 
 
 def everything(way: Any, lstm: nn.LSTM, ends: Tensor, steps: int) -> list[Tensor]:
@@ -22,9 +22,7 @@ def everything(way: Any, lstm: nn.LSTM, ends: Tensor, steps: int) -> list[Tensor
     x, h, c = (torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True) for shape in shapes)
     hidden, after = way(lstm, x, (h, c), ends)
     counts = [torch.randn(value.shape, generator=generator, dtype=torch.float64) for value in (hidden, *after)]
-    counts[0][torch.arange(steps)[:, None] >= ends] = (
-        0.0  # packed, an empty element runs one step, which counts nowhere
-    )
+    counts[0][torch.arange(steps)[:, None] >= ends] = 0.0  # packed, an empty element runs one step
     loss = sum((value * count).sum() for value, count in zip((hidden, *after), counts))
     gradients = torch.autograd.grad(loss, [x, h, c, *lstm.parameters()], allow_unused=True, materialize_grads=True)
     return [hidden, *after, *gradients]
@@ -35,7 +33,7 @@ def everything(way: Any, lstm: nn.LSTM, ends: Tensor, steps: int) -> list[Tensor
 def test_pieces_equal_the_packed_batch(data: st.DataObject, batch: int, steps: int, layers: int) -> None:
     lengths = data.draw(st.lists(st.integers(0, steps), min_size=batch, max_size=batch))
     lstm = nn.LSTM(3, 4, layers).double()
-    ours, theirs = (everything(way, lstm, torch.tensor(lengths), steps) for way in (_in_pieces, _packed))
+    ours, theirs = (everything(way, lstm, torch.tensor(lengths), steps) for way in (in_pieces, packed))
     past = torch.arange(steps)[:, None] >= torch.tensor(lengths)
     assert not ours[0][past].any()
     theirs[0] = theirs[0].masked_fill(past[..., None], 0.0)

@@ -23,25 +23,27 @@ Carried = tuple[Tensor, ...]  # h and c, (layers, B, H) each
 
 
 def run_padded(lstm: Any, x: Tensor, carried: Carried, ends: Tensor) -> tuple[Tensor, Carried]:
-    """Hidden states of x (T, B, I), zero past the ends, and h and c of every element at its own end.
+    """Hidden states of x (T, B, I), of no account past the ends, and h and c of every element at its own end.
 
     `ends` (B,) are lengths in 0..T on the CPU; an element of length 0 keeps what it carried. A module that a user has
     changed is called once, with a `PackedSequence`.
     """
     plain = any(why_touched("controller", lstm, kind) is None for kind in (LSTMController, nn.LSTM))
-    in_pieces = plain and x.device.type == "cpu" and not torch.compiler.is_compiling()
-    return (_in_pieces if in_pieces else _packed)(lstm, x, carried, ends)
+    way = in_pieces if plain and x.device.type == "cpu" and not torch.compiler.is_compiling() else packed
+    return way(lstm, x, carried, ends)
 
 
-def _packed(lstm: Any, x: Tensor, carried: Carried, ends: Tensor) -> tuple[Tensor, Carried]:
-    packed = pack_padded_sequence(x, ends.clamp_min(1), enforce_sorted=False)  # torch refuses empty sequences
-    packed, after = lstm(packed, carried)
-    hidden, _ = pad_packed_sequence(packed, total_length=x.shape[0])
+def packed(lstm: Any, x: Tensor, carried: Carried, ends: Tensor) -> tuple[Tensor, Carried]:
+    """One call with a `PackedSequence`; past the ends it leaves zeros, but for the first step of an empty element."""
+    sequence = pack_padded_sequence(x, ends.clamp_min(1), enforce_sorted=False)  # torch refuses empty sequences
+    sequence, after = lstm(sequence, carried)
+    hidden, _ = pad_packed_sequence(sequence, total_length=x.shape[0])
     began = sent(ends > 0, x.device)[None, :, None]
     return hidden, tuple(torch.where(began, now, before) for now, before in zip(after, carried))
 
 
-def _in_pieces(lstm: Any, x: Tensor, carried: Carried, ends: Tensor) -> tuple[Tensor, Carried]:
+def in_pieces(lstm: Any, x: Tensor, carried: Carried, ends: Tensor) -> tuple[Tensor, Carried]:
+    """A call for every stretch of time in which no element ends."""
     steps, batch = x.shape[:2]
     order = ends.argsort(descending=True, stable=True)  # the longest first: those that go on stand in front
     lengths = ends[order].tolist()
