@@ -202,6 +202,16 @@ def test_babi_to_the_end_of_one_schedule() -> None:
         assert repeated is not None and repeated[1] == test, where
 
 
+def test_babi_under_the_papers_protocol_for_longer() -> None:
+    run = load("babi_from_scratch")["paper, sam, longer"]["runs"]["sam-0"]
+    curve, test, minibatches = run["error on a part of validation"], run["test"], run["minibatches"]
+    shown = plain(REAL).partition("with two or three other trainings beside it,")[2]
+    shown = re.split("stands at|, no better than", shown)[1]
+    wanted = [100 * test["mean"], test["failed"], minibatches, 19, 100 * test["tasks"]["19"]]
+    wanted += [100 * curve["40000"], 40_000, 100 * curve[str(minibatches)]]
+    assert_cell(shown, wanted, "bAbI, SAM as it comes, longer")
+
+
 def test_babi_claims_under_the_papers_protocol() -> None:
     """Each claim names the paper's figures and those of the runs under its protocol, model by model."""
     spread = {model: f"{error} ± {deviation}" for model, (error, deviation) in babi_paper.OVER_TASKS.items()}
