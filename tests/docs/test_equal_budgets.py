@@ -141,6 +141,9 @@ def test_babi_from_scratch_in_the_readme() -> None:
         assert_cell(cell, mean_and_deviation(errors_of(parts[part])), f"README, bAbI, {part}")
     sdnc = row(README, "bAbI, SDNC, mean over runs")[3].rpartition("from scratch by one command ")[2].partition("%")[0]
     assert_cell(sdnc, mean_and_deviation(errors_of(parts["sdnc"])), "README, bAbI, SDNC from scratch")
+    for page, begin in ((README, "bAbI, SDNC, mean over runs"), (RESULTS, "bAbI with augmentation")):
+        further = " ".join(row(page, begin)).partition("in three further runs ")[2].partition("%")[0]
+        assert_cell(further, all_of("", "sdnc"), f"{page.name}, bAbI, SDNC from scratch, 40,000 minibatches")
     came = plain(README).partition("With stories as they come, as in the paper, bAbI stands at")[2]
     first, _, augmented = came.partition("([results_real_data.md]")[0].partition("with augmentation SAM")
     first = re.sub(r"after 40,000 .+? In runs of the same length", "", first).partition("(one each")[0]
@@ -155,13 +158,8 @@ def test_babi_from_scratch_in_the_readme() -> None:
 
 
 def at_40000(prefix: str, model: str) -> list[dict[str, Any]]:
-    """A model's runs under a protocol for which 40,000 minibatches were set; SDNC's augmented ended by time."""
-    found = load("babi_from_scratch")
-    if (prefix, model) == ("", "sdnc"):
-        curves = [{str(step): error for step, error, *_ in run["curve"]} for run in found["sdnc"]["runs"].values()]
-        part = "error on a part of validation"
-        return [run | {part: curve} for run, curve in zip(found["sdnc"]["runs"].values(), curves)]
-    runs = found["40,000 minibatches of 32"]["runs"]
+    """A model's runs of 40,000 minibatches under a protocol."""
+    runs = load("babi_from_scratch")["40,000 minibatches of 32"]["runs"]
     return [run for key, run in runs.items() if re.fullmatch(rf"{prefix}{model}-\d", key)]
 
 
