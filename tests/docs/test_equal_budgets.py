@@ -339,6 +339,11 @@ def test_figure_3_as_in_the_paper() -> None:
     there = [run["levels"]["4096"] for run in exact if run["level"] >= 4096]
     assert_cell(cells[2], [4096], "README, figure 3 as in the paper")
     assert_cell(cells[3].partition(" s of")[0], [len(there), len(exact), min(there), max(there)], "README, seconds")
+    there = [run["levels"]["4096"] for name, run in runs.items() if "-sam-lsh-" in name]
+    shown = cells[3].partition("with LSH ")[2].partition(" s;")[0]
+    assert_cell(shown, [len(there), len(there), min(there), max(there)], "README, seconds with LSH")
+    claim = row(RESULTS, "Figure 3: the same as in the paper")[1].partition("LSH: level 4,096 after ")[2]
+    assert_cell(claim.partition(" s")[0], there, "the claim, seconds with LSH")
     for what, to_16, level, after, ended in table(RESULTS, "seed 1, 16 cues"):
         (mine,) = (r for r in load("figure3")["in turn, what it took"] if r["what"].replace("**", "") == what)
         assert_cell(to_16, [mine["minibatches to level 16"]] if mine["minibatches to level 16"] else [], what)
