@@ -123,6 +123,13 @@ def test_lengths(case, lengths, error, words):
         case.make()(GOOD, lengths=torch.tensor(lengths))
 
 
+def test_of_many_lengths_the_wrong_ones_are_named() -> None:
+    lengths = torch.arange(1000) % 5 + 1
+    lengths[[7, 70]] = torch.tensor([0, 6])
+    with pytest.raises(ValueError, match=r"lengths: expected values in 1..T = 1..5, got \[0, 6\]$"):
+        sparsam.LSTM(3, 2, 4)(torch.zeros(5, 1000, 3), lengths=lengths)
+
+
 @pytest.mark.parametrize("shape", [(9,), (8, 4), (9, 5), (2, 9, 4), (3, 4, 9)])
 def test_shape_of_initial_memory(memory_case, shape):
     with pytest.raises(ValueError, match=r"initial_memory: expected shape \(N, W\) = \(9, 4\) or .*got"):
