@@ -3,6 +3,7 @@ PYTHON ?= python3
 FAULT_PROCESSES ?= 2
 SOAK_MINUTES ?= 5
 VENV   := .venv
+GUESTS := tensordict torchrl gymnasium popgym sb3-contrib lightning accelerate torchinfo
 BIN    := $(VENV)/bin
 CSRC   := $(wildcard csrc/*/*) csrc/core.cmake CMakeLists.txt pyproject.toml constraints.txt
 
@@ -34,7 +35,12 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
-unit: setup
+# Other people's libraries, which the adapters are tested with. A demo needs none of them.
+.stamps/guests: .stamps/installed constraints.txt
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch $(GUESTS) || echo "no guests here: their tests are skipped"
+	touch $@
+
+unit: setup .stamps/guests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 # C++ structures by themselves.
@@ -65,7 +71,7 @@ sanitize-python: setup
 
 # What training survives, at length (Linux; FAULT_PROCESSES=8 for eight cores): 500 kills and every other kind of fault.
 faults: setup
-	OMP_NUM_THREADS=1 $(BIN)/python tests/training/faults/scenarios.py all --processes $(FAULT_PROCESSES)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/lab/training/faults/scenarios.py all --processes $(FAULT_PROCESSES)
 
 # State machine, fuzzers and threads for SOAK_MINUTES, every round with cases of its own; memory has to stay flat (Linux).
 soak: setup

@@ -1,6 +1,6 @@
 """Benchmarks: commands that print target and reached. Speed is always a ratio measured in one run.
 
-A module whose `run(out, quick)` is decorated with `benchmark` is a command, `sparsam bench <module>`.
+A module in `NAMES` whose `run(out, quick)` is decorated with `benchmark` is a command, `sparsam bench <module>`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from sparsam.registry import Registry
+from sparsam.lab.registry import Registry
 
 if TYPE_CHECKING:
     from benchmarks.report import Report
@@ -25,7 +25,8 @@ class Benchmark(NamedTuple):
     threads: bool  # whether the number of threads can be set; otherwise it sets it itself
 
 
-BENCHMARKS: Registry[Benchmark] = Registry("benchmarks")
+NAMES = ("ann", "data", "gpu", "learn", "memory", "padded", "ratios", "sdnc", "seam", "speed", "step", "trainer")
+BENCHMARKS: Registry[Benchmark] = Registry({name: f"benchmarks.{name}" for name in NAMES})
 
 
 R = TypeVar("R", bound=Run)

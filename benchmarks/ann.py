@@ -29,7 +29,7 @@ from benchmarks.correct import require_equal
 from benchmarks.recall import replayed
 from benchmarks.report import Report, processor
 from benchmarks.timing import threads
-from sparsam.data.locate import DataError
+from sparsam.lab.data.locate import DataError
 
 NAMES = ("linear", "auto", "scan", "lsh", "kdtree")
 LIBRARIES_ON = ("50,000 pairs",)  # graphs take minutes to build

@@ -12,9 +12,10 @@ import torch
 
 from benchmarks.ann_words import SDNC_WEIGHTS
 from benchmarks.trained_words import WEIGHTS, model_of
-from sparsam import indexes, tasks
-from sparsam.experiments.figure3 import TASKS
-from sparsam.training.saved import load_model
+from sparsam import indexes
+from sparsam.lab import tasks
+from sparsam.lab.recipes.figure3 import TASKS
+from sparsam.lab.training.saved import load_model
 
 CUES = 256
 SCORED = 8  # steps that are timed with every word scored

@@ -17,8 +17,9 @@ import torch
 import sparsam
 from benchmarks.recall import recall_along
 from benchmarks.trained_words import WEIGHTS, model_of
-from sparsam import indexes, tasks
-from sparsam.experiments.figure3 import TASKS
+from sparsam import indexes
+from sparsam.lab import tasks
+from sparsam.lab.recipes.figure3 import TASKS
 
 INDEXES: tuple[indexes.Index, ...] = (
     sparsam.Linear(),

@@ -29,8 +29,9 @@ from benchmarks.setting import BATCH, STEPS, lstm_step
 from benchmarks.speed import dense_step
 from benchmarks.timing import take_turns
 from benchmarks.trained_words import WEIGHTS, WORDS_PER_PAIR, model_of
-from sparsam import indexes, tasks
-from sparsam.experiments.figure3 import TASKS
+from sparsam import indexes
+from sparsam.lab import tasks
+from sparsam.lab.recipes.figure3 import TASKS
 
 SEQUENCES = 16  # that the words come from
 

@@ -18,7 +18,7 @@ DRAWN = ("50,000 pairs", "200,000 pairs")  # sets whose curves are drawn
 
 def report_of(parts: dict[str, Any], out: Path, quick: bool) -> Report:
     """Lines for whatever parts are there."""
-    report = Report("ann", raw={"parts": parts, "exact until": indexes.CROSSOVER})
+    report = Report("ann", raw={"parts": parts, "exact until": indexes.CROSSOVER}, watch=None)
     found = {name: part["found"] for name, part in parts.items() if part["found"]}
     for name, part in found.items():
         if name.startswith("words: "):
@@ -107,7 +107,7 @@ def _million(report: Report, part: dict[str, Any]) -> None:
 
 def draw(found: dict[str, Any], path: Path) -> None:
     """Recall against time on trained words, and time of a step over the number of words."""
-    from sparsam.plots.canvas import COLOURS, new_figure, save
+    from sparsam.lab.plots.canvas import COLOURS, new_figure, save
 
     sets = [name for name in DRAWN if f"words: {name}" in found]
     timed = "steps: pre-loaded" in found

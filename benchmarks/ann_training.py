@@ -29,7 +29,7 @@ import torch
 import sparsam
 from benchmarks.recall import recall_along
 from sparsam import indexes
-from sparsam.experiments.figure2 import MODELS, OPTIMIZER, TASKS
+from sparsam.lab.recipes.figure2 import MODELS, OPTIMIZER, TASKS
 
 # A memory of this task holds fewer words than the default at which `Auto` changes over, so it does earlier here.
 INDEXES: dict[str, indexes.Index] = {
@@ -112,7 +112,7 @@ def train(name: str, index: str, seed: int, most: int, seconds: float = math.inf
 
 def _model(task: Any, index: indexes.Index) -> sparsam.SAM:
     size = MODELS["sam-linear"].memory_size
-    return sparsam.SAM(task.input_size, task.output_size, memory_size=size, index=index, engine="native")
+    return sparsam.SAM(task.input_size, task.output_size, memory_size=size, index=index, engine="native", start="plain")
 
 
 def error_of(model: sparsam.SAM, task: Any, sequences: int, seed: int, batch_size: int = 32) -> float:
@@ -177,7 +177,7 @@ def summary_rows(runs: list[dict[str, Any]]) -> list[str]:
 
 def plot(runs: list[dict[str, Any]], path: Path) -> None:
     """Error over minibatches: a row a task, a column an index, a line a seed, and exact search in grey behind them."""
-    from sparsam.plots.canvas import COLOURS, new_figure, save
+    from sparsam.lab.plots.canvas import COLOURS, new_figure, save
 
     shown = [index for index in INDEXES if any(r["index"] == index for r in runs)]
     figure, axes = new_figure(2.1 * len(shown) + 1, 5.2, rows=len(MOST), columns=len(shown), sharex=True, sharey="row")

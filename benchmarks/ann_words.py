@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from benchmarks.trained_words import Written, nearest, written
+from sparsam.lab.training.input_layer import inner_model
+from sparsam.lab.training.saved import load_model
 from sparsam.memories.sdnc import SDNCMemory
-from sparsam.training.input_layer import inner_model
-from sparsam.training.saved import load_model
 
 SDNC_WEIGHTS = Path(__file__).parents[1] / "weights" / "babi-sdnc.safetensors"
 STORIES, ASKING = 24, 8  # stories whose words are taken, and those of them whose queries are

@@ -19,7 +19,7 @@ import torch
 from benchmarks.setting import model_of
 from sparsam import checks
 from sparsam.engines.native.engine import NativeEngine
-from sparsam.recurrent import Recurrent
+from sparsam.models.contract import Recurrent
 
 CALLS = {"50 steps, forward and backward, B 8": (50, 8, True), "one step per call, no gradient, B 8": (1, 8, False)}
 
@@ -31,14 +31,14 @@ def unchecked() -> Iterator[None]:
     def as_it_is(x: Any, input_size: int, batch_first: bool, parameter: Any) -> Any:
         return x.transpose(0, 1) if batch_first else x
 
-    kept = checks.sequence, Recurrent._checked_state, NativeEngine.check
+    kept = checks.sequence, Recurrent._fits, NativeEngine.check
     checks.sequence = as_it_is
-    Recurrent._checked_state = lambda self, state, batch, like: state  # type: ignore[method-assign]
+    Recurrent._fits = lambda self, plan, state, batch, like: True  # type: ignore[method-assign]
     NativeEngine.check = lambda self, memory, state: None  # type: ignore[method-assign]
     try:
         yield
     finally:
-        checks.sequence, Recurrent._checked_state, NativeEngine.check = kept  # type: ignore[method-assign]
+        checks.sequence, Recurrent._fits, NativeEngine.check = kept  # type: ignore[method-assign]
 
 
 def call_of(steps: int, batch: int, backward: bool) -> Callable[[], None]:

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from benchmarks import benchmark
 from benchmarks.report import Line, Report
-from sparsam.experiments.babi import babi
-from sparsam.experiments.omniglot import omniglot
-from sparsam.training.config import RunConfig
-from sparsam.training.folder import RunFolder
-from sparsam.training.learner import Learner
-from sparsam.training.loop import Run
-from sparsam.training.progress import Silent
+from sparsam.lab.recipes.babi import babi
+from sparsam.lab.recipes.omniglot import omniglot
+from sparsam.lab.training.config import RunConfig
+from sparsam.lab.training.folder import RunFolder
+from sparsam.lab.training.learner import Learner
+from sparsam.lab.training.loop import Run
+from sparsam.lab.training.progress import Silent
 
 CHARACTERS = 50  # in an Omniglot episode
 OUTSIDE = 0.15  # of the time, at most, may be spent outside the model's forward and backward pass

@@ -22,12 +22,12 @@ import sparsam
 from benchmarks import benchmark, trained_words
 from benchmarks.report import Line, Report
 from benchmarks.timing import once, take_turns
-from sparsam import tasks
 from sparsam.engines.cuda import dense as cuda_dense
 from sparsam.engines.cuda.memory import USED
-from sparsam.experiments.figure3 import TASKS
+from sparsam.lab import tasks
+from sparsam.lab.recipes.figure3 import TASKS
+from sparsam.lab.training.saved import load_model
 from sparsam.models import build
-from sparsam.training.saved import load_model
 
 SIZES: dict[str, Any] = {"input_size": 8, "output_size": 8, "hidden_size": 100}
 MEMORY: dict[str, Any] = {"memory_size": 1 << 20, "word_size": 32, "num_heads": 4, "k": 4}
@@ -292,7 +292,7 @@ def attention(report: Report, lengths: tuple[int, ...]) -> None:
 
 def plot(spent: dict[str, dict[int, float]], path: Path) -> None:
     """How the layer and attention grow with the length."""
-    from sparsam.plots.canvas import COLOURS, new_figure, save
+    from sparsam.lab.plots.canvas import COLOURS, new_figure, save
 
     figure, axes = new_figure(6.4, 3.8)
     for colour, (name, points) in zip(COLOURS, spent.items()):

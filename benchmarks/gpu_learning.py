@@ -20,8 +20,8 @@ from typing import Any
 import torch
 
 import sparsam
-from sparsam.experiments.figure2 import TASKS
-from sparsam.training.config import TaskConfig
+from sparsam.lab.recipes.figure2 import TASKS
+from sparsam.lab.training.config import TaskConfig
 
 SMALL = {
     "copy": TaskConfig("copy", {"bits": 6, "min_size": 1, "max_size": 6}),

@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparsam.tasks.recall import Recall
-from sparsam.training.saved import load_model
+from sparsam.lab.tasks.bits.recall import Recall
+from sparsam.lab.training.saved import load_model
 
 PIECE = 10_000  # pairs given at a time
 

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from benchmarks.report import Line, Report
-from sparsam.experiments.figure3 import MODELS, TASKS
-from sparsam.training.config import ModelConfig
+from sparsam.lab.recipes.figure3 import MODELS, TASKS
+from sparsam.lab.training.config import ModelConfig
 
 INDEXES: dict[str, tuple[str, dict[str, Any]]] = {
     "exact": ("linear", {}),
@@ -37,7 +37,7 @@ def run(out: Path, weights: Path | None = None, pairs: int = 4_000, batch_size: 
         config = ModelConfig(**(MODELS["sam-linear"].to_dict() | {"index": index, "index_settings": settings}))
         model = config.build(task.input_size, task.output_size)
         if weights is not None:
-            from sparsam.training.checkpoint import load_weights
+            from sparsam.lab.training.checkpoint import load_weights
 
             model.load_state_dict(load_weights(weights)[0])
         seconds = min(_seconds(model, task, batch) for _ in range(repeats))

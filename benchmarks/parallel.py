@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Line, Report
-from sparsam.experiments.figure2 import figure2
-from sparsam.training.config import RunConfig
-from sparsam.training.folder import RunFolder
+from sparsam.lab.recipes.figure2 import figure2
+from sparsam.lab.training.config import RunConfig
+from sparsam.lab.training.folder import RunFolder
 
 FORMS = ("workers", "torchrun")
 ITEMS = {"1 to 20": (1, 20), "200": (200, 200)}
@@ -100,7 +100,7 @@ def launch(form: str, count: int, config: RunConfig, folder: Path, timeout: floa
         config = config.with_settings([f"workers={count}"])
     file = folder.with_suffix(".json")
     file.write_text(config.to_json())
-    command = ["-m", "sparsam.cli", "train", "--config", str(file), "--out", str(folder), "--quiet"]
+    command = ["-m", "sparsam.lab.cli", "train", "--config", str(file), "--out", str(folder), "--quiet"]
     if form == "torchrun":
         command = ["-m", "torch.distributed.run", "--nproc-per-node", str(count), "--standalone", *command]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}

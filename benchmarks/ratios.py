@@ -1,27 +1,34 @@
-"""SAM and SDNC beside `nn.LSTM(136, 100)` over batch sizes, lengths and threads; `sparsam bench speed` prints these.
+"""`sparsam bench ratios`: SAM, SDNC and the layer beside `nn.LSTM`: batches, lengths, threads, filled memories.
 
-    python -m benchmarks.ratios --out runs/bench
-
-Memories are blank and hold 1,000,000 words; every ratio is of medians taken in turns.
+Memories are blank and hold 1,000,000 words where nothing else is said; every ratio is of medians taken in turns.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import torch
+
+import sparsam
+from benchmarks import benchmark
 from benchmarks.correct import require_equal
 from benchmarks.report import Line, Report
-from benchmarks.sdnc import AGAINST_DNC, SHORT, seconds_of_both
-from benchmarks.setting import BATCH, STEPS, lstm_step, model_of, training_step
-from benchmarks.timing import take_turns, threads
+from benchmarks.setting import BATCH, SIZES, STEPS, lstm_step, model_of, training_step
+from benchmarks.timing import Timing, take_turns, threads
 
 MILLION = 1_000_000
-BATCHES = (32, 128)
-LENGTHS = {1_000: 1.9, 3_000: 3.0}  # steps and the bound of SAM over nn.LSTM there
-MANY = 16  # threads of the line that says how SAM spreads over cores
+# Batch, steps, and the most that SAM may take of nn.LSTM's time with one and with two threads.
+OVER_LSTM = {(8, 100): (1.5, 1.2), (32, 100): (1.6, 1.5), (128, 50): (1.3, 1.3), (8, 1_000): (2.0, 1.4)}
+LINKS = {8: (1.25, 1.15), 32: (1.25, 1.15), 128: (1.25, 1.15)}  # the same of the SDNC over SAM
+LAYER = 0.7  # SparseMemory over SAM
+FILLED = (10_000, 100_000, MILLION)  # words that a memory starts with
+SEARCH = {("auto", MILLION): 400.0, ("kdtree", MILLION): 500.0, ("lsh", MILLION): 500.0}  # us a step, one thread
+GROWTH = {"linear": 2.0, "auto": 1.5}  # of a token's cost along the rows written
+WRITTEN = 50_000
 
 
 def cores() -> int:
@@ -29,100 +36,108 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def add(report: Report, seconds: float, most: int | None = None, dense: bool = True) -> None:
-    """Add every line that this machine has the cores for; `dense` asks for the DNC's as well, which takes a minute."""
-    available = min(most or cores(), cores())
-    for batch in BATCHES:
-        for count in (1, 2):
-            if count <= available:
-                over_lstm(report, seconds, batch, count)
-    for steps in LENGTHS:
-        long_sequences(report, seconds, steps, min(2, available))
-    for batch in (BATCH, *BATCHES):
-        links(report, seconds, batch, min(2, available))
-    if available >= MANY:
-        many_threads(report, seconds)
-    else:
-        print(f"  {MANY} threads over 1: not measured, since this process has {available} cores")
-    if dense:
-        against_dnc(report)
+@benchmark("SAM, SDNC and the layer beside nn.LSTM over batches, lengths, threads and filled memories.", threads=False)
+def run(out: Path, quick: bool = False) -> Report:
+    """Check, time, print, and write ratios.json."""
+    print(f"native equals reference to {max(require_equal('sam'), require_equal('sdnc')):.0e}")
+    report, seconds = Report("ratios"), 1.5 if quick else 6.0
+    for count in (1, 2):
+        if count > cores():
+            print(f"  {plural(count)}: not measured, since this process has {cores()} core")
+            continue
+        with threads(count):
+            over_lstm(report, seconds, count)
+            links(report, seconds, count)
+            layer(report, seconds, count)
+    with threads(1):
+        filled(report, seconds, FILLED[:2] if quick else FILLED)
+        written(report, WRITTEN // 10 if quick else WRITTEN)
+    print(report.table())
+    print(report.write(out))
+    return report
 
 
 def timed(
     report: Report, label: str, seconds: float, candidates: Mapping[str, Callable[[], object]]
-) -> dict[str, float]:
-    """Seconds per call of each candidate, medians, noted in microseconds under `label`."""
+) -> dict[str, Timing]:
+    """Each candidate's time per call, noted in microseconds under `label`."""
     times = take_turns(candidates, seconds)
     report.raw.setdefault("us per call", {})[label] = {name: timing.median * 1e6 for name, timing in times.items()}
-    return {name: timing.median for name, timing in times.items()}
+    return times
 
 
-def over_lstm(report: Report, seconds: float, batch: int, count: int) -> None:
-    """SAM over `nn.LSTM` at a larger batch."""
-    label = f"B {batch}, T {STEPS}, {plural(count)}"
-    sam = training_step(model_of("sam", MILLION), batch=batch)
-    with threads(count):
-        spent = timed(report, label, seconds, {"nn.LSTM": lstm_step(batch=batch), "SAM": sam})
-    report.add(Line(f"SAM over nn.LSTM, {label}", spent["SAM"] / spent["nn.LSTM"], bound=1.6))
+def over_lstm(report: Report, seconds: float, count: int) -> None:
+    """SAM over `nn.LSTM`."""
+    for (batch, steps), bounds in OVER_LSTM.items():
+        label = f"B {batch}, T {steps:,}, {plural(count)}"
+        sam = training_step(model_of("sam", MILLION), steps=steps, batch=batch)
+        times = timed(report, label, seconds, {"nn.LSTM": lstm_step(steps=steps, batch=batch), "SAM": sam})
+        figure = f"SAM over nn.LSTM, {label}"
+        report.add(Line.ratio(figure, times["SAM"], times["nn.LSTM"], steps, bound=bounds[count - 1]))
 
 
-def long_sequences(report: Report, seconds: float, steps: int, count: int) -> None:
-    """SAM over `nn.LSTM` when the memory fills and every written word is searched."""
-    label = f"B {BATCH}, T {steps:,}, {plural(count)}"
-    sam = training_step(model_of("sam", MILLION), steps=steps)
-    with threads(count):
-        spent = timed(report, label, seconds, {"nn.LSTM": lstm_step(steps=steps), "SAM": sam})
-    report.add(Line(f"SAM over nn.LSTM, {label}", spent["SAM"] / spent["nn.LSTM"], bound=LENGTHS[steps]))
-
-
-def links(report: Report, seconds: float, batch: int, count: int) -> None:
+def links(report: Report, seconds: float, count: int) -> None:
     """What temporal links add to SAM."""
-    label = f"B {batch}, T {STEPS}, {plural(count)}, with links"
-    models = {name.upper(): training_step(model_of(name, MILLION), batch=batch) for name in ("sam", "sdnc")}
-    with threads(count):
-        spent = timed(report, label, seconds, models)
-    report.add(Line(f"SDNC over SAM, B {batch}, {plural(count)}", spent["SDNC"] / spent["SAM"], bound=1.25))
+    for batch, bounds in LINKS.items():
+        label = f"B {batch}, T {STEPS}, {plural(count)}, with links"
+        models = {name: training_step(model_of(name, MILLION), batch=batch) for name in ("sam", "sdnc")}
+        times = timed(report, label, seconds, models)
+        figure = f"SDNC over SAM, B {batch}, {plural(count)}"
+        report.add(Line.ratio(figure, times["sdnc"], times["sam"], STEPS, bound=bounds[count - 1]))
 
 
-def many_threads(report: Report, seconds: float) -> None:
-    """How SAM and `nn.LSTM` spread over sixteen threads at a batch of 128."""
-    batch = BATCHES[-1]
-    spent: dict[int, dict[str, float]] = {}
-    candidates = {"nn.LSTM": lstm_step(batch=batch), "SAM": training_step(model_of("sam", MILLION), batch=batch)}
-    for count in (1, MANY):
-        with threads(count):
-            spent[count] = timed(report, f"B {batch}, T {STEPS}, {plural(count)}, spread", seconds, candidates)
-    gain = {name: spent[1][name] / spent[MANY][name] for name in candidates}
-    report.add(Line(f"{MANY} threads over 1, SAM, B {batch}", gain["SAM"], bound=10, at_most=False))
-    report.add(Line(f"{MANY} threads over 1, nn.LSTM, B {batch}", gain["nn.LSTM"]))
-    ratio = spent[MANY]["SAM"] / spent[MANY]["nn.LSTM"]
-    report.add(Line(f"SAM over nn.LSTM, B {batch}, T {STEPS}, {plural(MANY)}", ratio))
+def layer(report: Report, seconds: float, count: int) -> None:
+    """The layer, whose input of width 128 gets a gradient, over SAM."""
+    torch.manual_seed(0)
+    module, x = sparsam.SparseMemory(128), torch.randn(STEPS, BATCH, 128, requires_grad=True)
+    calls = {"SAM": training_step(model_of("sam", MILLION)), "layer": lambda: module(x)[0].sum().backward()}
+    times = timed(report, f"layer, {plural(count)}", seconds, calls)
+    report.add(
+        Line.ratio(f"SparseMemory(128) over SAM, {plural(count)}", times["layer"], times["SAM"], STEPS, bound=LAYER)
+    )
 
 
-def against_dnc(report: Report) -> None:
-    """The dense model over the sparse one, as `sparsam bench sdnc` has it."""
-    spent = seconds_of_both()
-    figure = f"DNC over SDNC, N = {AGAINST_DNC:,}, T {SHORT}, B {BATCH}"
-    report.add(Line(figure, spent["dnc"] / spent["sdnc"], bound=2_000, at_most=False, paper="440"))
+def filled(report: Report, seconds: float, sizes: tuple[int, ...]) -> None:
+    """A step of one sequence over a memory that starts full of random words, with each way of searching."""
+    for size in sizes:
+        words = torch.nn.functional.normalize(torch.randn(size, SIZES["word_size"]), dim=-1)
+        steps = 4 if size == MILLION else 20
+        times: dict[str, Timing] = {}
+        for index in ("linear", "auto", "lsh", "kdtree"):
+            model = model_of("sam", size, index=index)
+            call = training_step(model, steps, 1, model.initial_state(1, initial_memory=words))
+            times |= timed(report, f"{size:,} random words, {index}", seconds / 2, {index: call})
+            us = times[index].median / steps * 1e6
+            bound = SEARCH.get((index, size))
+            report.add(Line(f"us a step, {size:,} random words, {index}, 1 thread", us, "us", bound=bound))
+        for index in ("auto", "lsh", "kdtree"):
+            figure = f"{index} over exact search, {size:,} random words"
+            report.add(Line.ratio(figure, times[index], times["linear"], steps))
+
+
+def written(report: Report, rows: int) -> None:
+    """A token's cost along the rows that a default layer writes."""
+    for index, bound in GROWTH.items():
+        spent = [timing.median for timing in along(sparsam.SparseMemory(128, index=index), rows)]
+        report.raw.setdefault("us a token along the rows written", {})[index] = [s * 1e6 for s in spent]
+        figure = f"a token's cost along {rows:,} written rows, {index}, last tenth over first"
+        report.add(Line(figure, spent[-1] / spent[0], bound=bound))
+
+
+def along(module: Any, rows: int, piece: int = 250) -> list[Timing]:
+    """Seconds a token in each tenth of the tokens that write `rows` rows, `piece` tokens a call."""
+    calls, state, found = rows // module.num_heads // piece, None, []
+    x = torch.randn(piece, 1, module.input_size)
+    with torch.no_grad():
+        for _ in range(10):
+            spent = []
+            for _ in range(max(1, calls // 10)):
+                times = take_turns({"": partial(module, x, state)}, 0.0, warmup=0)
+                spent.append(times[""].median / piece)
+                _, state = module(x, state)
+            found.append(Timing.of(spent))
+    return found
 
 
 def plural(count: int) -> str:
     return "1 thread" if count == 1 else f"{count} threads"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.ratios", description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=4.0, help="for each line")
-    parser.add_argument("--cores", type=int, help="use no more than these")
-    parser.add_argument("--no-dense", action="store_true", help="leave the DNC out, which takes a minute")
-    parser.add_argument("--out", type=Path, default=Path("runs/bench"))
-    given = parser.parse_args()
-    print(f"native equals reference to {max(require_equal('sam'), require_equal('sdnc')):.0e}")
-    report = Report("ratios")
-    add(report, given.seconds, given.cores, not given.no_dense)
-    print(report.table())
-    print(report.write(given.out))
-
-
-if __name__ == "__main__":
-    main()

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparsam.engines.reference.addressing import most_similar
+from sparsam.memories.addressing import most_similar
 from sparsam.memories.sam import SAMMemory
 from sparsam.models import SAM
 from sparsam.trace import READ

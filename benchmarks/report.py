@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import platform
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from benchmarks.timing import QUIET, SPREAD, Timing, Watch
+
+UNTIMED = ("", "KiB", "MiB", "bytes", "bits", "words")
+
 
 @dataclass(frozen=True)
 class Line:
-    """One figure. `bound` with `at_most` says when it is met; no bound means that it is only reported."""
+    """One figure. `bound` with `at_most` says when it is met; no bound means that it is only reported.
+
+    A reading that a busy machine spoiled (`unsure` says how) is neither met nor missed.
+    """
 
     figure: str
     reached: float
@@ -21,17 +28,29 @@ class Line:
     bound: float | None = None
     at_most: bool = True
     paper: str = ""
+    times: str = ""  # the two times behind a ratio
+    unsure: str = ""
+    timed: bool = True  # whether a busy machine spoils it; of a unit that is no time it is not asked
+
+    @staticmethod
+    def ratio(figure: str, over: Timing, under: Timing, per: float = 1.0, **rest: Any) -> Line:
+        """`over` divided by `under`, with both times in us, of `per` steps each."""
+        spread = max(over.spread, under.spread)
+        unsure = f"repeats spread by {100 * spread:.0f}%" if spread > SPREAD else ""
+        times = f"{over.median / per * 1e6:,.4g} / {under.median / per * 1e6:,.4g} us"
+        return Line(figure, over.median / under.median, times=times, unsure=unsure, **rest)
 
     @property
     def met(self) -> bool | None:
-        if self.bound is None:
+        if self.bound is None or self.unsure:
             return None
         return self.reached <= self.bound if self.at_most else self.reached >= self.bound
 
     def row(self) -> list[str]:
         target = "report" if self.bound is None else f"{'<=' if self.at_most else '>='} {self.bound:,g}"
-        verdict = {True: "met", False: "MISSED", None: ""}[self.met]
-        return [self.figure, f"{target} {self.unit}".strip(), f"{self.reached:,.4g} {self.unit}", verdict, self.paper]
+        verdict = {True: "met", False: "MISSED", None: self.unsure and f"unsure: {self.unsure}"}[self.met]
+        reached = f"{self.reached:,.4g} {self.unit}" + (f" ({self.times})" if self.times else "")
+        return [self.figure, f"{target} {self.unit}".strip(), reached, verdict, self.paper]
 
 
 @dataclass
@@ -41,9 +60,14 @@ class Report:
     name: str
     lines: list[Line] = field(default_factory=list)
     raw: dict[str, Any] = field(default_factory=dict)
+    watch: Watch | None = field(default_factory=Watch, repr=False)  # None: put together from earlier readings
 
     def add(self, line: Line) -> None:
-        """Note a line and show it at once: benchmarks take minutes."""
+        """Note a line, and what others used of the machine meanwhile; show it at once: benchmarks take minutes."""
+        others = None if self.watch is None else self.watch.read()
+        if others is not None and others > QUIET and line.timed and line.unit not in UNTIMED:
+            busy = f"other processes used {others:.1f} cores"
+            line = replace(line, unsure=f"{line.unsure}, {busy}" if line.unsure else busy)
         self.lines.append(line)
         print("  " + "  |  ".join(part for part in line.row() if part), flush=True)
 

@@ -85,7 +85,7 @@ def _against_dnc(report: Report) -> None:
     held = {"DNC": dnc_bytes(AGAINST_DNC), "SDNC": sdnc_bytes(AGAINST_DNC)}
     report.raw["bytes, T = 10, B = 1"] = held
     figure = f"DNC bytes over SDNC bytes, {label}, B = 1, start state included"
-    report.add(Line(figure, held["DNC"] / held["SDNC"], bound=1_000, at_most=False, paper="240"))
+    report.add(Line(figure, held["DNC"] / held["SDNC"], bound=1_000, at_most=False, paper="240", timed=False))
 
 
 def seconds_of_both() -> dict[str, float]:
@@ -101,7 +101,7 @@ def seconds_of_both() -> dict[str, float]:
 def with_huge_pages() -> dict[str, float]:
     """`seconds_of_both` in a process whose large buffers lie on huge pages, where the DNC is at its best.
 
-    Torch reads the setting once, so it takes a process of its own. docs/baselines.md tells why it matters.
+    Torch reads the setting once, so it takes a process of its own. docs/notebook/baselines.md tells why it matters.
     """
     threads = torch.get_num_threads()
     code = "import json, torch; from benchmarks import sdnc; "
@@ -163,7 +163,7 @@ def curves(dense_sizes: tuple[int, ...]) -> dict[str, dict[str, dict[int, float]
 
 
 def _plot(found: dict[str, dict[str, dict[int, float]]], path: Path) -> None:
-    from sparsam.plots.canvas import COLOURS, new_figure, save
+    from sparsam.lab.plots.canvas import COLOURS, new_figure, save
 
     figure, axes = new_figure(9.6, 4.0, columns=2)
     labels = {

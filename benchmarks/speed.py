@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import benchmark, ratios
+from benchmarks import benchmark
 from benchmarks.correct import require_equal
 from benchmarks.report import Line, Report
 from benchmarks.resident import available_bytes
@@ -23,7 +23,7 @@ DENSE_TENSORS = 24  # (B, N, W) tensors that a dense step keeps or makes, at mos
 
 @benchmark("Time per step of SAM, DAM and NTM over the size of the memory, against nn.LSTM (figure 1a).")
 def run(out: Path, quick: bool = False) -> Report:
-    """Check, time, print, and write speed.json and speed.png; `ratios` has the lines over batch, length and threads."""
+    """Check, time, print, and write speed.json and speed.png."""
     report = Report("speed")
     print(f"native equals reference to {require_equal('sam'):.0e}; {torch.get_num_threads()} threads")
     seconds = 4.0 if quick else 20.0
@@ -38,8 +38,9 @@ def run(out: Path, quick: bool = False) -> Report:
     per_step = {name: timing.median / STEPS for name, timing in times.items()}
     report.raw["us per step"] = {name: spent * 1e6 for name, spent in per_step.items()}
     sam = per_step["SAM 1,000,000"]
-    report.add(Line("SAM step, N = 1,000,000 blank, over nn.LSTM step", sam / per_step["nn.LSTM(136, 100)"], bound=1.4))
-    report.add(Line("SAM step at N = 1,000,000 over N = 1,000", sam / per_step["SAM 1,000"], bound=1.1))
+    large, small, lstm = (times[name] for name in ("SAM 1,000,000", "SAM 1,000", "nn.LSTM(136, 100)"))
+    report.add(Line.ratio("SAM step, N = 1,000,000 blank, over nn.LSTM step", large, lstm, STEPS, bound=1.4))
+    report.add(Line.ratio("SAM step at N = 1,000,000 over N = 1,000", large, small, STEPS, bound=1.1))
     dense_size = 65_536 if quick else MILLION
     ntm = dense_step("ntm", dense_size)
     report.raw["us per step"][f"NTM {dense_size:,}"] = ntm["seconds"] * 1e6
@@ -50,7 +51,6 @@ def run(out: Path, quick: bool = False) -> Report:
     report.add(
         Line(f"NTM step over SAM step, {label} blank", ntm["seconds"] / sam, bound=20_000, at_most=False, paper="1,600")
     )
-    ratios.add(report, 1.5 if quick else 6.0, dense=not quick)
     report.raw["curves"] = curves(quick, per_step["nn.LSTM(136, 100)"])
     _plot(report.raw["curves"], out / "speed.png")
     print(report.table())
@@ -97,7 +97,7 @@ def curves(quick: bool, lstm: float) -> dict[str, Any]:
 
 
 def _plot(found: dict[str, Any], path: Path) -> None:
-    from sparsam.plots.canvas import COLOURS, new_figure, save
+    from sparsam.lab.plots.canvas import COLOURS, new_figure, save
 
     figure, axes = new_figure(6.4, 4.2)
     axis = axes[0, 0]

@@ -16,9 +16,10 @@ import torch
 
 import sparsam
 from benchmarks.recall import replayed
-from sparsam import indexes, tasks
-from sparsam.experiments.figure3 import TASKS
-from sparsam.training.saved import load_model
+from sparsam import indexes
+from sparsam.lab import tasks
+from sparsam.lab.recipes.figure3 import TASKS
+from sparsam.lab.training.saved import load_model
 
 WEIGHTS = Path(__file__).parents[1] / "weights" / "recall-curriculum-sam.safetensors"
 WORDS_PER_PAIR = 4  # at most
@@ -58,8 +59,8 @@ def model_of(weights: Path, pairs: int, index: indexes.Index, similarity: str = 
 def written(pairs: int, weights: Path = WEIGHTS, k: int = 4, seed: int = 1) -> Written:
     """Words and queries at the end of a sequence of `pairs` pairs.
 
-    The words are written with a scan of a large budget, which reads what exact search reads (docs/ann.md), so that
-    long sequences need not take hours.
+    The words are written with a scan of a large budget, which reads what exact search reads (docs/notebook/search.md),
+    so that long sequences need not take hours.
     """
     task: Any = tasks.build("recall", **(TASKS["recall"].settings | {"cues": STEPS}))
     batch = task.sample_size(1, torch.Generator().manual_seed(seed), pairs)

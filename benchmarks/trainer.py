@@ -1,7 +1,7 @@
 """`sparsam bench trainer`: what the training loop adds to the engine's own forward and backward pass.
 
 The loop is the real one: minibatches are drawn, loss and gradient taken, clipped, applied, recorded and logged, as in
-`sparsam.training.loop`. Evaluations and checkpoints, which happen as rarely as one likes, are left out.
+`sparsam.lab.training.loop`. Evaluations and checkpoints, which happen as rarely as one likes, are left out.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from benchmarks import benchmark
 from benchmarks.correct import require_equal
 from benchmarks.report import Line, Report
 from benchmarks.timing import take_turns
-from sparsam.training.config import ModelConfig, RunConfig, TaskConfig
-from sparsam.training.folder import RunFolder
-from sparsam.training.learner import Learner
-from sparsam.training.loop import Run
-from sparsam.training.progress import Silent
+from sparsam.lab.training.config import ModelConfig, OptimizerConfig, RunConfig, TaskConfig
+from sparsam.lab.training.folder import RunFolder
+from sparsam.lab.training.learner import Learner
+from sparsam.lab.training.loop import Run
+from sparsam.lab.training.progress import Silent
 
 ITEMS = 20  # of the copy task: 41 steps
 TURN = 10  # minibatches per turn
@@ -34,6 +34,7 @@ def run(out: Path, quick: bool = False) -> Report:
     config = RunConfig(
         model=ModelConfig(name="sam", memory_size=65_536),
         task=TaskConfig("copy", {"min_size": ITEMS, "max_size": ITEMS}),
+        optimizer=OptimizerConfig("rmsprop"),
         batch_size=8,
         steps=NEVER,
         eval_every=NEVER,

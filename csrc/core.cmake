@@ -4,6 +4,7 @@ set(SPARSAM_CORE_SOURCES
   ${SPARSAM_CSRC}/step/dispatch.cpp
   ${SPARSAM_CSRC}/step/record.cpp
   ${SPARSAM_CSRC}/index/memory_index.cpp
+  ${SPARSAM_CSRC}/support/interrupt.cpp
   ${SPARSAM_CSRC}/support/parallel.cpp
   ${SPARSAM_CSRC}/step/sequence_baseline.cpp)
 # -fno-math-errno and -fno-trapping-math change no result; they let square roots and selects become vector code.

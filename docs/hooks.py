@@ -20,6 +20,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     if page.file.src_uri == "reference/cli.md":
         markdown = markdown.replace("<!-- commands -->", commands())
 
+    if page.file.src_uri.startswith("notebook/"):
+        page.meta["search"] = {"exclude": True}
+
     def link(match: re.Match[str]) -> str:
         text, target = match[1], match[2].partition("#")[0]
         if "://" in target or not target:
@@ -35,7 +38,7 @@ def commands() -> str:
     """Every command with its options, from the command line itself."""
     import typer
 
-    from sparsam.cli import build_app
+    from sparsam.lab.cli import build_app
 
     app = typer.main.get_command(build_app())
     parts: list[str] = []

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import sparsam
-from sparsam.tasks.mqar import Mqar
+from sparsam.lab.tasks.tokens.mqar import Mqar
 
 WIDTH, WINDOW = 128, 16
 

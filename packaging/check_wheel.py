@@ -13,8 +13,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-LIMIT = 5_000_000
-WANTED = ("sparsam/py.typed", "sparsam/weights/babi-sam.safetensors", "sparsam/weights/babi-sam.calibration.json")
+LIMIT = 10_000_000
+WANTED = ("sparsam/py.typed", "sparsam/trained/babi-sam.safetensors", "sparsam/trained/babi-sam.calibration.json")
 LICENCES = ("LICENSE", "nanobind.txt", "robin-map.txt")
 
 

@@ -17,6 +17,6 @@ rows, words = state.memory_rows(0)
 assert len(rows) == len(words) > 0
 
 story = "Mary went to the kitchen.\nJohn went to the garden.\nWhere is Mary?\n"
-asked = subprocess.check_output([sys.executable, "-m", "sparsam", "ask"], input=story, text=True)
+asked = subprocess.check_output([sys.executable, "-m", "sparsam.lab.cli", "ask"], input=story, text=True)
 assert asked.startswith("Where is Mary? kitchen"), asked
-print(subprocess.check_output([sys.executable, "-m", "sparsam", "info"], text=True))
+print(subprocess.check_output([sys.executable, "-m", "sparsam.lab.cli", "info"], text=True))

@@ -21,9 +21,9 @@ import numpy as np
 import torch
 
 import sparsam
-from sparsam import tasks
+from sparsam.lab import tasks
+from sparsam.lab.training import config as configs
 from sparsam.models import MODELS
-from sparsam.training import config as configs
 
 T, B, INPUTS = 3, 2, 3
 ERRORS = (ValueError, AttributeError, TypeError, IndexError, RuntimeError, FileNotFoundError, ImportError)
@@ -236,10 +236,10 @@ def config_calls() -> Iterator[Case]:
     """Every field of every config, as JSON has it and as Python has it."""
     import typing
 
-    plain = configs.RunConfig(curriculum=configs.CurriculumConfig(), start=configs.StartConfig())
+    plain = configs.RunConfig(curriculum=configs.CurriculumConfig())
     parts = {
         "": configs.RunConfig, "optimizer": configs.OptimizerConfig, "task": configs.TaskConfig,
-        "curriculum": configs.CurriculumConfig, "start": configs.StartConfig,
+        "curriculum": configs.CurriculumConfig,
     }  # fmt: skip
     for part, kind in parts.items():
         hints = typing.get_type_hints(kind)
@@ -283,7 +283,7 @@ def config_calls() -> Iterator[Case]:
                    ("config", "model", "steps"))  # fmt: skip
 
 
-FREE_NUMBERS = ("stop_below", "threshold", "forget", "write", "reuse", "sharpness", "words")
+FREE_NUMBERS = ("stop_below", "threshold")
 
 
 def load_calls(scratch: Path) -> Iterator[Case]:
@@ -294,7 +294,7 @@ def load_calls(scratch: Path) -> Iterator[Case]:
     for value in (None, 3, [], "nonsense", "", "../nonsense", empty, text, folder, b"x", scratch / "none"):
         says = ("name", re.escape(str(value)) or "name")
         yield Case("load", "name", value, lambda v=value: sparsam.load(v), says)
-    known = "copy-sam" if (Path(sparsam.pretrained.folders()[0]) / "copy-sam.safetensors").exists() else None
+    known = "copy-sam" if (Path(sparsam.weights.folders()[0]) / "copy-sam.safetensors").exists() else None
     if known:
         for changes in ({"nonsense": 1}, {"engine": "nonsense"}, {"memory_size": 0}, {"k": "x"}):
             (argument, value), = changes.items()  # fmt: skip

@@ -71,7 +71,7 @@ class Soak:
         """The fuzzers, in processes of their own: a crash is theirs."""
         n = self.round
         for what, count, command in (
-            ("direct calls of the core", 500, ["engines/native_fuzz.py", str(500 * n + 2000), str(500 * n + 2500)]),
+            ("direct calls of the core", 500, ["engines/native/fuzz.py", str(500 * n + 2000), str(500 * n + 2500)]),
             ("altered states", 130, ["engines/state_fuzz.py", str(100 + n), "130"]),
             ("malformed public calls", 0, ["public_fuzz.py", str(n // 4 % 8), "8"]),
         ):

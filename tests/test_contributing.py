@@ -14,16 +14,17 @@ TREE = re.search(r"## Where things are\n\n(.*?)\n\n", TEXT, flags=re.DOTALL)
 
 
 def named() -> set[str]:
-    """Every folder and file that the tree names, as paths."""
+    """Every folder and file that the tree names, as paths: one to a line, below the folder that is indented less."""
     assert TREE is not None
-    found, parent = set(), ""
+    found, above = set(), [(-1, "")]
     for line in TREE[1].splitlines():
-        entry = re.match(r" {4}(\S+/)", line)
-        if entry:
-            parent = entry[1]
-            found.add(parent)
-            continue
-        found |= {parent + name for name in re.findall(r"(?:^ {6}|\s{2,})(\w+(?:/|\.py))(?=\s)", line)}
+        entry = re.match(r"( +)([\w./]+?(?:/|\.py))(?=\s)", line)
+        assert entry, line
+        while above[-1][0] >= len(entry[1]):
+            above.pop()
+        path = above[-1][1] + entry[2]
+        found.add(path)
+        above.append((len(entry[1]), path))
     return found
 
 
@@ -44,6 +45,11 @@ def test_every_room_is_named():
             rooms.add(f"{parts[0]}/")
         if parts[0] == "csrc" and len(parts) > 2:
             rooms.add("/".join(parts[:2]) + "/")
-        if parts[:2] == ["src", "sparsam"] and len(parts) > 3:
-            rooms.add("/".join(parts[:3]) + "/")
+        if parts[:2] == ["src", "sparsam"]:
+            if len(parts) == 3 and parts[2].endswith(".py") and parts[2] != "__init__.py":
+                rooms.add(path)
+            if len(parts) > 3:
+                rooms.add("/".join(parts[:3]) + "/")
+            if len(parts) > 4 and parts[2] in ("engines", "lab"):
+                rooms.add("/".join(parts[:4]) + "/")
     assert rooms <= named(), rooms - named()

@@ -29,3 +29,27 @@ def test_leaves_the_process_and_the_disk_alone(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[] []"
     assert list(tmp_path.iterdir()) == []
+
+
+TRAINING = """
+import sys
+from sparsam.lab.cli import main
+try:
+    main(["train", "copy", "--steps", "1", "--hidden-size", "8", "--memory-size", "16", "-q", "--out", "run",
+          "--set", "tensorboard=false", "--set", "eval_batches=1", "--set", "task.settings.max_size=2"])
+except SystemExit as ended:
+    assert not ended.code
+loaded = sorted(name for name in sys.modules if name.startswith("sparsam"))
+print(len(loaded), [name for name in loaded if "babi" in name or "delta" in name])
+"""
+
+
+def test_a_run_loads_what_it_uses(tmp_path: Path) -> None:
+    """The modules of sparsam after `import sparsam` and after `sparsam train copy`."""
+    count = "import sys, sparsam; print(len([name for name in sys.modules if name.startswith('sparsam')]))"
+    done = subprocess.run([sys.executable, "-c", count], capture_output=True, text=True, timeout=120, check=True)
+    assert int(done.stdout) <= 92
+    command = [sys.executable, "-c", TRAINING]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    number, others = done.stdout.splitlines()[-1].split(" ", 1)
+    assert int(number) <= 140 and others == "[]"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sparsam.data.babi import open_babi
-from sparsam.data.locate import MissingData
+from sparsam.lab.data.babi import open_babi
+from sparsam.lab.data.locate import MissingData
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -44,12 +44,12 @@ def test_python_runs(tmp_path, monkeypatch):
 
 def test_shell_lines_run(tmp_path, monkeypatch, capsys):
     """In order and in one folder, as a reader would: what one line leaves the next one uses."""
-    pytest.importorskip("matplotlib", reason="training and pictures need the train extra")
-    from sparsam.cli import main
+    pytest.importorskip("matplotlib", reason="training and pictures need the lab extra")
+    from sparsam.lab.cli import main
 
     monkeypatch.chdir(tmp_path)
     lines = [line for line in shell_lines() if line.startswith("sparsam ")]
-    assert len(lines) >= 10
+    assert len(lines) >= 8
     for line in lines:
         words = shlex.split(line)[1:]
         extra = IN_SMALL.get(" ".join(["sparsam", words[0]]), "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -13,47 +14,96 @@ FILES = {file.relative_to(PACKAGE).as_posix(): file for file in sorted(PACKAGE.r
 TREES = {name: ast.parse(file.read_text(encoding="utf-8")) for name, file in FILES.items()}
 TYPED = ("engines/", "memories/", "controllers/")
 
-# From the bottom to the top; calls go downward, and what stands on one line may know each other.
+# From the bottom to the top. Calls go downward, and what stands on one line may know each other; nothing is unlisted.
 LAYERS = (
-    ("checks.py", "registry.py", "argument_types.py", "settings.py", "trace.py", "state.py", "indexes.py", "data/"),
-    ("engines/", "memories/", "controllers/"),
-    ("recurrent.py", "composition.py", "models.py", "dense_models.py", "layer.py"),
-    ("tasks/",),
-    ("training/", "pretrained.py"),
-    ("plots/", "viewer/"),
-    ("experiments/",),
-    ("cli/",),
+    ("checks.py", "record.py", "trace.py", "transfer.py", "transforms.py", "_native.pyi"),
+    ("indexes.py", "state.py", "tickets.py"),
+    ("memories/",),
+    ("start.py",),
+    ("controllers/",),
+    ("engines/",),
+    ("models/", "layer.py", "packing.py", "pytrees.py"),
+    ("diagnose.py", "model_description.py"),
+    ("weights.py",),
+    ("__init__.py",),
+    ("adapters/",),
+    ("lab/registry.py", "lab/argument_types.py"),
+    ("lab/data/",),
+    ("lab/tasks/",),
+    ("lab/training/",),
+    ("lab/viewer/",),
+    ("lab/plots/",),
+    ("lab/recipes/",),
+    ("lab/pages/",),
+    ("lab/cli/", "lab/__init__.py"),
 )
+UPWARD = {  # the few that look up, each in a function or by a name
+    ("state.py", "engines/__init__.py"): "state.to(engine=...): a state is asked to be another engine's",
+    ("state.py", "packing.py"): "state.pack(): a state is asked for its tensors",
+    ("lab/training/model_config.py", "lab/recipes/baselines/model.py"): "a model that others are compared with",
+}
 RUNS = {"engines/boundary.py"}  # a run of a fast engine as a node of the autograd graph
 VALUES = {  # what else is differentiated by hand
     "engines/native/stand_ins.py": "a native memory that becomes dense, or was",
     "engines/native/links.py": "native links that become dense, or were",
     "engines/native/names.py": "a native memory that goes into a compiled graph, or came out of one",
+    "engines/clipping.py": "limits on what flows backward between calls of one step",
     "engines/native/convolution.py": "the layer's convolution in one pass",
     "engines/cuda/capturable.py": "a product that a CUDA graph can capture",
-    "memories/fused/cosine.py": "dense cosines in one pass",
-    "memories/fused/link_step.py": "the DNC's links in one pass",
+    "memories/addressing.py": "dense cosines in one pass",
+    "memories/dnc.py": "the DNC's links in one pass",
 }
 
 
-def imported(tree: ast.Module) -> set[str]:
-    """Modules of the package that a module imports when it is imported, as files or folders."""
+def place(dotted: str) -> str:
+    """The file of `sparsam.a.b.c`, of which the last part may be a name that the file defines."""
+    parts = dotted.split(".")[1:]
+    if parts == ["_native"]:
+        return "_native.pyi"
+    for end in range(len(parts), 0, -1):
+        path = "/".join(parts[:end])
+        for name in (f"{path}.py", f"{path}/__init__.py"):
+            if name in FILES:
+                return name
+    return "__init__.py"
+
+
+def named(tree: ast.Module) -> set[str]:
+    """Files of the package that a module imports, in functions too, or names in a string of its own."""
     found = set()
-    for node in tree.body:
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "sparsam":
-            parts = (node.module or "").split(".")[1:]
-            names = [parts] if parts else [[alias.name] for alias in node.names]
-            found |= {f"{name[0]}/" if (PACKAGE / name[0]).is_dir() else f"{name[0]}.py" for name in names}
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.split(".")[0] == "sparsam"}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):  # not of what the top exports: a mere name
+            match = re.fullmatch(r"(sparsam(?:\.\w+)+)(?::\w+)?", node.value)
+            found |= {match[1]} if match and place(match[1]) != "__init__.py" else set()
+    return {place(dotted) for dotted in found}
+
+
+def level(name: str) -> int:
+    """The line of a file; a file without one is an error."""
+    (found,) = {
+        i for i, layer in enumerate(LAYERS) if name in layer or name.startswith(tuple(e for e in layer if e[-1] == "/"))
+    }
     return found
 
 
-def level(name: str) -> int | None:
-    return next((i for i, layer in enumerate(LAYERS) if name.startswith(layer)), None)
-
-
-@pytest.mark.parametrize("name", [name for name in TREES if level(name) is not None])
+@pytest.mark.parametrize("name", TREES)
 def test_calls_go_downward(name):
-    assert not [other for other in imported(TREES[name]) if (level(other) or 0) > level(name)]
+    upward = {other for other in named(TREES[name]) if level(other) > level(name)}
+    assert upward == {other for file, other in UPWARD if file == name}
+
+
+def test_the_library_never_names_the_laboratory():
+    texts = {name: FILES[name].read_text(encoding="utf-8") for name in FILES if not name.startswith("lab/")}
+    assert not [name for name, text in texts.items() if re.search(r"sparsam[./]lab\b|import lab\b", text)]
+
+
+def test_a_name_in_a_string_or_in_a_function_is_seen():
+    lazy = "def f():\n    from sparsam.models import sam\n    return import_module('sparsam.lab.tasks:build')"
+    assert named(ast.parse(lazy)) == {"models/sam.py", "lab/tasks/__init__.py"}
 
 
 @pytest.mark.parametrize("name", [name for name in TREES if name.startswith(TYPED)])
@@ -65,9 +115,10 @@ def test_a_model_is_not_just_anything(name):
             assert ast.unparse(node.args[0]) != "model", f"line {node.lineno}"
 
 
-@pytest.mark.parametrize("name", [name for name in TREES if name.startswith("engines/reference/")])
-def test_the_reference_imports_nothing_fast(name):
-    text = FILES[name].read_text(encoding="utf-8")
+def test_memories_know_no_engine_and_the_reference_no_fast_one():
+    memories = [name for name in FILES if name.startswith("memories/")]
+    assert memories and not [name for name in memories if "sparsam.engines" in FILES[name].read_text(encoding="utf-8")]
+    text = FILES["engines/reference.py"].read_text(encoding="utf-8")
     assert not any(fast in text for fast in ("engines.native", "engines.cuda", "engines.boundary", "autograd.Function"))
 
 

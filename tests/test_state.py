@@ -11,7 +11,6 @@ import torch
 from sparsam.state import DenseMemory, State, blended, changed_rows, converted, dense_memory
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class Counter(State):
     ticks: torch.Tensor
     start: Counter | None = None
@@ -22,7 +21,7 @@ def counter(value: float) -> Counter:
 
 
 def running() -> Counter:
-    return dataclasses.replace(counter(5.0), start=counter(0.0))
+    return counter(5.0).with_fields(start=counter(0.0))
 
 
 def test_fields_leave_the_start_out():
@@ -55,7 +54,7 @@ def test_clone_shares_no_storage():
 
 
 def test_detach_cuts_the_graph():
-    state = dataclasses.replace(running(), hidden=torch.zeros(2, 1, requires_grad=True) * 2)
+    state = running().with_fields(hidden=torch.zeros(2, 1, requires_grad=True) * 2)
     assert state.hidden.requires_grad and not state.detach().hidden.requires_grad
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import pickle
 
 import pytest
@@ -318,11 +317,11 @@ def test_a_replaced_field_is_checked(model):
     _, state = model(inputs())
     state = state.detach()
     with pytest.raises(ValueError, match="state"):
-        model(inputs(), dataclasses.replace(state, read_rows=state.read_rows + 100))
+        model(inputs(), state.with_fields(read_rows=state.read_rows + 100))
     with pytest.raises((ValueError, TypeError), match="state"):
-        model(inputs(), dataclasses.replace(state, read_rows=state.read_rows.to(torch.int32)))
+        model(inputs(), state.with_fields(read_rows=state.read_rows.to(torch.int32)))
     with pytest.raises(ValueError, match="state"):
-        model(inputs(), dataclasses.replace(state, read_weights=state.read_weights[:, :1]))
+        model(inputs(), state.with_fields(read_weights=state.read_weights[:, :1]))
 
 
 def test_the_index_that_answered_can_be_asked_for():
@@ -331,3 +330,8 @@ def test_the_index_that_answered_can_be_asked_for():
         model = model_of(index=index, memory_size=60, dtype=torch.float32)
         assert model(x)[1].index_used == (expected, expected)
     assert model_of(engine="reference")(inputs())[1].index_used == ("linear",) * 3
+
+
+def test_an_empty_list_is_an_empty_batch():
+    state = sparsam.SAM(3, 2, memory_size=8).initial_state(3)
+    assert [state[index].batch_size for index in ([], (), slice(0, 0), torch.tensor([], dtype=torch.int64))] == [0] * 4

@@ -62,3 +62,41 @@ def test_the_gpu_engine_says_how_many_links_it_has_room_for(monkeypatch):
     monkeypatch.setattr(cuda, "TRITON_IS_THERE", True)
     reason = cuda.CudaEngine().why_not(model.memory, model.output.weight, True)
     assert reason is not None and f"room for {cuda.MOST_LINKS} links" in reason
+
+
+JOINED = {
+    "ntm": {},
+    "dam": {},
+    "dnc": {},
+    "dnc masked": {"masked": True},
+    "sam": {},
+    "sam masked": {"masked": True},
+    "sdnc": {"link_gradients": True},
+    "sdnc free": {"allocation": "free"},
+}
+
+
+@pytest.mark.parametrize("kind", JOINED)
+@pytest.mark.parametrize("cut", [0, 1, None], ids=["detached-first", "detached-second", "both-attached"])
+@pytest.mark.parametrize("change", ["", "indexed", "reset"])
+def test_a_joined_state_keeps_the_gradient_of_each_part(make, kind, cut, change):
+    """`joined` shares what all elements share; a detached copy has the same numbers and no gradient."""
+    model = make(kind.split()[0], **JOINED[kind])
+    start = torch.randn(9, 4, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(3, 4, 3, dtype=torch.float64)
+    states = [model.initial_state(2, initial_memory=start)] * 2
+    if cut is not None:
+        states[cut] = states[cut].detach()
+    found = []
+    for together in (True, False):
+        parts, inputs = ([sparsam.cat(states)], [x]) if together else (states, x.split(2, dim=1))
+        if change == "indexed":
+            parts, inputs = [part[::2] for part in parts], [part[:, ::2] for part in inputs]
+        if change == "reset":
+            parts = [model(v, part)[1] for v, part in zip(inputs, parts)]
+            parts = [part.reset(torch.ones(len(part), dtype=torch.bool)) for part in parts]
+        y = torch.cat([model(v, part)[0] for v, part in zip(inputs, parts)], dim=1)
+        (gradient,) = torch.autograd.grad(y.square().sum(), start)
+        assert gradient.count_nonzero() > 0
+        found.append((y, gradient))
+    torch.testing.assert_close(*found)

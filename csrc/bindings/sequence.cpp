@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <thread>
@@ -90,10 +91,10 @@ std::vector<int64_t> lengths_from(nb::handle value, int64_t steps, int64_t batch
 template <class T>
 std::shared_ptr<Record<T>> forward(nb::handle sizes_, nb::handle cell_, nb::handle hidden_, nb::handle x_,
                                    nb::handle w_ih, nb::handle w_hh, nb::handle b_ih, nb::handle b_hh, nb::handle w_interface,
-                                   nb::handle b_interface, nb::handle h0_, nb::handle c0_, nb::handle read0_,
-                                   nb::handle rows0, nb::handle weights0_, nb::handle lengths, nb::handle versions,
-                                   nb::handle record, nb::handle trace, nb::handle threads, nb::handle w_output,
-                                   nb::handle b_output) {
+                                   nb::handle b_interface, nb::handle w_output, nb::handle b_output, nb::handle h0_,
+                                   nb::handle c0_, nb::handle read0_, nb::handle weights0_, nb::handle rows0,
+                                   nb::handle lengths, nb::handle versions, nb::handle record, nb::handle trace,
+                                   nb::handle threads) {
   const auto& sizes = taken_object<MemoryShape>(sizes_, "sizes", "a Sizes");
   const Cell cell = taken<Cell>(cell_, "cell", "a Cell");
   const auto hidden = taken<int64_t>(hidden_, "hidden");
@@ -111,7 +112,8 @@ std::shared_ptr<Record<T>> forward(nb::handle sizes_, nb::handle cell_, nb::hand
     c0.emplace(c0_, "c0", std::vector<int64_t>{s.batch, s.hidden});
   else
     require_none(c0_, "c0", (std::string("for Cell.") + traits(cell).name).c_str());
-  const In<T> read0(read0_, "read0", {s.batch, s.heads, s.width});
+  std::optional<In<T>> read0;  // which a memory without a controller does not look at
+  if (controls || !read0_.is_none()) read0.emplace(read0_, "read0", std::vector<int64_t>{s.batch, s.heads, s.width});
   const In<T> weights0(weights0_, "weights0", {s.batch, s.heads, s.k});
   require_weights(weights0);
   ForwardCall<T> call{s,
@@ -119,28 +121,27 @@ std::shared_ptr<Record<T>> forward(nb::handle sizes_, nb::handle cell_, nb::hand
                       parameters.weights,
                       data_or_null(h0),
                       data_or_null(c0),
-                      read0.data(),
+                      data_or_null(read0),
                       rows_from(rows0, s),
                       weights0.data(),
                       lengths_from(lengths, s.steps, s.batch),
                       versions_from<T>(versions, s.batch, sizes),
                       taken<bool>(record, "record"),
                       taken<bool>(trace, "trace"),
-                      require_threads(threads),
-                      signal_check()};
-  nb::gil_scoped_release unlocked;
-  return run_forward(call);
+                      require_threads(threads)};
+  return interruptible([&] { return run_forward(call); });
 }
 
 template <class T>
 std::shared_ptr<Gradients<T>> backward(nb::handle record_, nb::handle x_, nb::handle w_ih,
                                        nb::handle w_hh, nb::handle b_ih, nb::handle b_hh, nb::handle w_interface,
-                                       nb::handle b_interface, nb::handle d_out_, nb::handle d_hidden_,
+                                       nb::handle b_interface, nb::handle w_output, nb::handle b_output,
+                                       nb::handle d_out_, nb::handle d_hidden_,
                                        nb::handle d_cell_, nb::handle d_read_, nb::handle d_weights_,
                                        nb::handle memory_at, nb::handle memory_words, nb::handle link_at,
                                        nb::handle link_values, nb::handle needs_x, nb::handle threads,
                                        nb::handle needs_memory, nb::handle pending, nb::handle source, nb::handle pass,
-                                       nb::handle w_output, nb::handle b_output) {
+                                       nb::handle clip_) {
   auto& record = taken_object<Record<T>>(record_, "record", (std::string("a Record of ") + ElementName<T>::kName).c_str());
   const SequenceShape& s = record.shape;
   const bool controls = traits(s.cell).blocks > 0;
@@ -158,6 +159,8 @@ std::shared_ptr<Gradients<T>> backward(nb::handle record_, nb::handle x_, nb::ha
     require_none(d_cell_, "d_cell", (std::string("for Cell.") + traits(s.cell).name).c_str());
   const auto d_read = optional_array<T>(d_read_, "d_read", {s.batch, s.heads, s.width});
   const auto d_weights = optional_array<T>(d_weights_, "d_weights", {s.batch, s.heads, s.k});
+  const double clip = taken<double>(clip_, "clip");
+  if (!(std::isfinite(clip) && clip >= 0)) refuse("clip", "a finite number of at least 0", std::to_string(clip));
   BackwardCall<T> call{data_or_null(x),
                        parameters.weights,
                        data_or_null(d_out),
@@ -170,12 +173,11 @@ std::shared_ptr<Gradients<T>> backward(nb::handle record_, nb::handle x_, nb::ha
                        taken<bool>(needs_x, "needs_x"),
                        taken<bool>(needs_memory, "needs_memory"),
                        require_threads(threads),
-                       signal_check(),
                        pending_from<T>(pending, "pending"),
                        pending_from<T>(source, "source"),
-                       taken<int64_t>(pass, "pass_number")};
-  nb::gil_scoped_release unlocked;
-  return run_backward(record, std::move(call));
+                       taken<int64_t>(pass, "pass_number"),
+                       clip};
+  return interruptible([&] { return run_backward(record, std::move(call)); });
 }
 
 template <class T>
@@ -200,16 +202,18 @@ struct Shapes {
   size_t gates() const { return size_t(traits(s.cell).blocks) * s.hidden; }
 };
 
-// (joint, or y with an output layer, hidden, cell, read, weights, rows).
+// (joint, or y with an output layer, hidden, cell, read, weights, rows, the versions after).
 template <class T>
 nb::tuple outputs(const Record<T>& r) {
   const Shapes shapes(r);
   return nb::make_tuple(to_python(r.out, shapes.steps(r.shape.put_out())), to_python(r.state.hidden, shapes.hidden()),
                         to_python(r.state.cell, shapes.hidden()), to_python(r.state.read, shapes.read()),
-                        to_python(r.state.weights, shapes.reads()), to_python(r.state.rows, shapes.reads()));
+                        to_python(r.state.weights, shapes.reads()), to_python(r.state.rows, shapes.reads()),
+                        VersionBatch<T>{r.after});
 }
 
-// In the order of the arguments of `forward`, from x to weights0, then those of the output layer.
+// In the order of the arguments of `forward`, from x to weights0; then of the memory and the links, where and what: None
+// where nobody asks, or where they went elsewhere.
 template <class T>
 nb::tuple gradient_outputs(const Gradients<T>& g) {
   const Shapes shapes(g);
@@ -219,17 +223,20 @@ nb::tuple gradient_outputs(const Gradients<T>& g) {
                         to_python(g.w_ih, {shapes.gates(), size_t(s.inputs + s.read_width())}),
                         to_python(g.w_hh, {shapes.gates(), size_t(s.hidden)}), to_python(g.b_ih, gates),
                         to_python(g.b_hh, gates), to_python(g.w_interface, {size_t(s.interface), size_t(s.hidden)}),
-                        to_python(g.b_interface, {size_t(s.interface)}), to_python(g.state.hidden, shapes.hidden()),
-                        to_python(g.state.cell, shapes.hidden()), to_python(g.state.read, shapes.read()),
-                        to_python(g.state.weights, shapes.reads()),
+                        to_python(g.b_interface, {size_t(s.interface)}),
                         to_python(g.w_output, {size_t(s.outputs), size_t(s.joint)}),
-                        to_python(g.b_output, {size_t(s.outputs)}));
+                        to_python(g.b_output, {size_t(s.outputs)}), to_python(g.state.hidden, shapes.hidden()),
+                        to_python(g.state.cell, shapes.hidden()), to_python(g.state.read, shapes.read()),
+                        to_python(g.state.weights, shapes.reads()), memory_at(g), memory_words(g), links_at(g),
+                        links_values(g));
 }
 
 template <class T>
 void bind_sequence(nb::module_& m, const std::string& suffix) {
   using R = Record<T>;
   using G = Gradients<T>;
+  using P = PendingGradients<T>;
+  nb::class_<P>(m, ("Pending" + suffix).c_str()).def(nb::init<>()).def("__len__", &P::size);
   nb::class_<R>(m, ("Record" + suffix).c_str())
       .def_prop_ro("joint", [](const R& r) { return to_numpy(r.out, Shapes(r).steps(r.shape.put_out())); })
       .def_prop_ro("hidden", [](const R& r) { return to_numpy(r.state.hidden, Shapes(r).hidden()); })
@@ -267,16 +274,15 @@ void bind_sequence(nb::module_& m, const std::string& suffix) {
       .def_prop_ro("links_values", &links_values<T>);
   m.def(("forward" + suffix).c_str(), &forward<T>, "sizes"_a.none(), "cell"_a.none(), "hidden"_a.none(), "x"_a.none(), "w_ih"_a.none(),
         "w_hh"_a.none(), "b_ih"_a.none(), "b_hh"_a.none(), "w_interface"_a.none(), "b_interface"_a.none(),
-        "h0"_a.none(), "c0"_a.none(), "read0"_a.none(), "rows0"_a.none(), "weights0"_a.none(), "lengths"_a.none(),
-        "versions"_a.none(), "record"_a.none(), "trace"_a.none(), "threads"_a.none(), "w_output"_a.none() = nb::none(),
-        "b_output"_a.none() = nb::none());
+        "w_output"_a.none() = nb::none(), "b_output"_a.none() = nb::none(), "h0"_a.none(), "c0"_a.none(), "read0"_a.none(), "weights0"_a.none(),
+        "rows0"_a.none(), "lengths"_a.none(), "versions"_a.none(), "record"_a.none(), "trace"_a.none(),
+        "threads"_a.none());
   m.def(("backward" + suffix).c_str(), &backward<T>, "record"_a.none(), "x"_a.none(), "w_ih"_a.none(),
         "w_hh"_a.none(), "b_ih"_a.none(), "b_hh"_a.none(), "w_interface"_a.none(), "b_interface"_a.none(),
-        "d_joint"_a.none(), "d_hidden"_a.none(), "d_cell"_a.none(), "d_read"_a.none(), "d_weights"_a.none(),
+        "w_output"_a.none() = nb::none(), "b_output"_a.none() = nb::none(), "d_joint"_a.none(), "d_hidden"_a.none(), "d_cell"_a.none(), "d_read"_a.none(), "d_weights"_a.none(),
         "memory_at"_a.none(), "memory_words"_a.none(), "link_at"_a.none(), "link_values"_a.none(),
         "needs_x"_a.none(), "threads"_a.none(), "needs_memory"_a.none() = true, "pending"_a.none() = nb::none(),
-        "source"_a.none() = nb::none(), "pass_number"_a.none() = 0, "w_output"_a.none() = nb::none(),
-        "b_output"_a.none() = nb::none());
+        "source"_a.none() = nb::none(), "pass_number"_a.none() = 0, "clip"_a.none() = 0.0);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ int32_t narrow(const char* name, nb::handle value) {
 
 void make_sizes(MemoryShape* self, nb::handle rows, nb::handle width, nb::handle heads, nb::handle k,
                 nb::handle similarity, nb::handle delta, nb::handle k_links, nb::handle link_gradients,
-                nb::handle free_usage, nb::handle index) {
+                nb::handle free_usage, nb::handle index, nb::handle erase) {
   MemoryShape s;
   s.rows = narrow("rows", rows);
   s.width = narrow("width", width);
@@ -36,6 +36,7 @@ void make_sizes(MemoryShape* self, nb::handle rows, nb::handle width, nb::handle
   s.k_links = narrow("k_links", k_links);
   s.link_gradients = taken<bool>(link_gradients, "link_gradients");
   s.free_usage = taken<bool>(free_usage, "free_usage");
+  s.erase = taken<bool>(erase, "erase");
   if (!index.is_none()) s.index = taken<std::shared_ptr<IndexSettings>>(index, "index", "an IndexSettings");
   require_valid(s);
   new (self) MemoryShape(std::move(s));
@@ -60,7 +61,8 @@ void bind_sizes(nb::module_& m) {
 #undef SPARSAM_BIND_CELL
   nb::class_<MemoryShape>(m, "Sizes")
       .def("__init__", &make_sizes, "rows"_a.none(), "width"_a.none(), "heads"_a.none(), "k"_a.none(), "similarity"_a.none(), "delta"_a.none(), "k_links"_a.none() = 0,
-           "link_gradients"_a.none() = false, "free_usage"_a.none() = false, "index"_a.none() = nb::none())
+           "link_gradients"_a.none() = false, "free_usage"_a.none() = false, "index"_a.none() = nb::none(),
+           "erase"_a.none() = false)
       .def_ro("rows", &MemoryShape::rows)
       .def_ro("width", &MemoryShape::width)
       .def_ro("heads", &MemoryShape::heads)
@@ -70,6 +72,7 @@ void bind_sizes(nb::module_& m) {
       .def_ro("k_links", &MemoryShape::k_links)
       .def_ro("link_gradients", &MemoryShape::link_gradients)
       .def_ro("free_usage", &MemoryShape::free_usage)
+      .def_ro("erase", &MemoryShape::erase)
       .def_prop_ro("index", [](const MemoryShape& s) { return std::const_pointer_cast<IndexSettings>(s.index); })
       .def_prop_ro("interface_size", [](const MemoryShape& s) { return InterfaceLayout(s).size; })
       .def("interface_fields", &interface_fields);

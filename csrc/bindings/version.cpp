@@ -11,6 +11,7 @@
 #include "bindings/arguments.h"
 #include "bindings/bindings.h"
 #include "bindings/results.h"
+#include "bindings/signals.h"
 #include "bindings/versions.h"
 #include "memory/claim.h"
 #include "step/sequence.h"
@@ -187,11 +188,14 @@ void bind_version(nb::module_& m, const std::string& suffix) {
             const In<T> words(words_, "words", {kAny, kAny});
             require_within("words: rows", words.length(0), 1, INT32_MAX);
             require_within("words: width", words.length(1), 1, 1 << 20);
-            new (self) InitialWords<T>(words.data(), int32_t(words.length(0)), int32_t(words.length(1)));
+            interruptible([&] {
+              new (self) InitialWords<T>(words.data(), int32_t(words.length(0)), int32_t(words.length(1)));
+            });
           },
           "words"_a.none())
       .def_prop_ro("indexes",
                    [](const InitialWords<T>& self) {
+                     const nb::gil_scoped_release unlocked;  // who builds one holds the lock, and takes the GIL
                      const std::lock_guard<std::mutex> hold(self.lock);
                      return self.indexes.size();
                    })

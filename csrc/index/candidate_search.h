@@ -50,6 +50,11 @@ void candidate_search(const Memory<T>& memory, MemoryIndex<T>& index, Similarity
       }
     }
   }
+  for (const int32_t row : index.unplaced())
+    for (int h = 0; h < heads; ++h) {
+      const T score = RowBlock<T>(memory, &row, 1).scores(kind, queries + h * width, norms[h])[0];
+      if (!std::isnan(score) && !best[h].holds(row)) best[h].offer(score, row);
+    }
   int32_t row = index.first_blank(0);
   for (int i = 0; i < k && row < memory.rows(); ++i, row = index.first_blank(row + 1))
     for (int h = 0; h < heads; ++h)

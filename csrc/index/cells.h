@@ -9,7 +9,7 @@
 //
 // For a query in no particular direction from c, (q, w - c) is more than `reach` of its most in few words: with reach 0.5 and
 // words of width 32, in one of 500. How much is read follows from how far the best stand out, 0.7 to 3% of 600,000 words
-// that a trained model wrote (docs/ann.md).
+// that a trained model wrote (docs/notebook/search.md).
 //
 // However far the best stand out, no query reads more than most_read() words, those with the largest bounds first: a
 // 128th of all where cells tell the words apart, a 64th where cells are large. Where they do not (random words lie in no cells) a sample of words asked
@@ -26,6 +26,7 @@
 #include <numeric>
 #include <vector>
 
+#include "support/interrupt.h"
 #include "support/parallel.h"
 
 #if defined(__AVX512F__)
@@ -170,7 +171,10 @@ class Cells {
   // The nearest cell of each word, and how far its centroid is.
   void assign(const float* words, int32_t n, int threads, int32_t* cell, float* distance) const {
     parallel_parts((n + kAtOnce - 1) / kAtOnce, threads, [&](int32_t begin, int32_t end) {
-      for (int32_t part = begin; part < end; ++part) assign_some(words, part * kAtOnce, n, cell, distance);
+      for (int32_t part = begin; part < end; ++part) {
+        check_interrupt();
+        assign_some(words, part * kAtOnce, n, cell, distance);
+      }
     });
   }
 
@@ -236,6 +240,7 @@ class Cells {
         for (int32_t i = 0; i < kTogether; ++i)
           asked[i] = words + static_cast<size_t>((int64_t{some * kTogether + i} * 2 + 1) * n / (2 * kProbes)) * at(width_);
         for (int32_t place = 0; place < n; ++place) {
+          if (place % 4096 == 0) check_interrupt();
           const float* word = words + at(order[at(place)]) * at(width_);
           for (int32_t i = 0; i < kTogether; ++i) scores[at(i)][at(place)] = product(asked[i], word);
         }

@@ -12,6 +12,7 @@
 #include "index/look_ahead.h"
 #include "index/sketch_search.h"
 #include "memory/words.h"
+#include "support/interrupt.h"
 #include "support/parallel.h"
 #include "step/sequence.h"
 #include "support/simd.h"
@@ -199,16 +200,19 @@ void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, co
     if (sketch) {
       constexpr int64_t kWords = WordSketch::kWords;
       const int64_t last = (end + kWords - 1) / kWords;
-      for (int64_t i = begin / kWords; i < last; i += kSketchBlocks)
+      for (int64_t i = begin / kWords; i < last; i += kSketchBlocks) {
+        if (i != begin / kWords) check_interrupt();
         for (int h = 0; h < heads; h += kSketchHeads)
           consider_sketched(memory, *sketch, scratch.codes.data() + h, queries + h * width, norms + h, floor, k, i,
                             std::min(last, i + kSketchBlocks), std::min(kSketchHeads, heads - h), with.bounds,
                             into.data() + h);
+      }
       return;
     }
 #endif
     int32_t some[kStretch];
     for (int64_t i = begin; i < end; i += kStretch) {
+      if (i != begin && i % (32 * kStretch) == 0) check_interrupt();
       const int count = int(std::min<int64_t>(kStretch, end - i));
       if (every) std::iota(some, some + count, int32_t(i));
       consider(memory, kind, queries, norms, k, every ? some : written.data() + i, count, into);

@@ -13,6 +13,7 @@
 
 #include "index/centred_projection.h"
 #include "index/heap.h"
+#include "support/interrupt.h"
 #include "support/parallel.h"
 #include "index/kd_tree.h"
 
@@ -161,6 +162,7 @@ class KDForest final : public CandidateIndex {
     try {
       parallel_parts(n, threads, [&](int32_t begin, int32_t end) {
         for (int32_t i = begin; i < end; ++i) {
+          if (i % 1024 == 0) check_interrupt();
           float* word = words.data() + at(i) * at(word_size_);
           source_->fetch(rows[i], word);
           check_word(rows[i], word);

@@ -13,6 +13,7 @@
 
 #include "index/bucket.h"
 #include "index/projection.h"
+#include "support/interrupt.h"
 
 namespace sparsam::SPARSAM_ISA {
 
@@ -111,7 +112,10 @@ class KDTree {
     LazyArray<float> rotated(at(n) * at(word_size_) + at(rotated_size()));
     if (n >= kDense) rotated.expect_dense();
     // Rotated words are padded: each overwrites the padding of the one before.
-    for (int32_t i = 0; i < n; ++i) rotate(plain + at(i) * at(word_size_), rotated.data() + at(i) * at(word_size_));
+    for (int32_t i = 0; i < n; ++i) {
+      if (i % 1024 == 0) check_interrupt();
+      rotate(plain + at(i) * at(word_size_), rotated.data() + at(i) * at(word_size_));
+    }
     const float* words = rotated.data();
     std::vector<int32_t> order(at(n));
     for (int32_t i = 0; i < n; ++i) order[at(i)] = i;
@@ -121,6 +125,7 @@ class KDTree {
     std::vector<Range> todo;
     if (n > 0) todo.push_back({0, 0, n});
     while (!todo.empty()) {
+      check_interrupt();
       const Range range = todo.back();
       todo.pop_back();
       int32_t* first = order.data() + range.begin;

@@ -11,6 +11,7 @@
 #include "index/best.h"
 #include "index/sketch_search.h"
 #include "memory/words.h"
+#include "support/interrupt.h"
 #include "support/simd.h"
 
 namespace sparsam::SPARSAM_ISA {
@@ -81,6 +82,7 @@ class LookAhead {
       }
     bounds_.resize(size_t((blocks_ + kSketchBlocks - 1) / kSketchBlocks));
     for (size_t c = 0; c < bounds_.size(); ++c) {
+      if (c > 0) check_interrupt();
       const int64_t begin = int64_t(c) * kSketchBlocks;
       find_bounds(int(codes_.size()), sketch, codes_.data(), memory.width(), begin,
                   int(std::min<int64_t>(kSketchBlocks, blocks_ - begin)), bounds_[c]);

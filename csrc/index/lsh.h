@@ -17,6 +17,7 @@
 #include "index/centred_projection.h"
 #include "index/sketch_list.h"
 #include "index/lsh_tables.h"
+#include "support/interrupt.h"
 
 namespace sparsam::SPARSAM_ISA {
 
@@ -287,6 +288,7 @@ class LSH final : public CandidateIndex {
         std::vector<float> word(at(word_size_));
         float projections[kMaxProjections];
         for (int32_t i = begin; i < end; ++i) {
+          if (i % 1024 == 0) check_interrupt();
           source_->fetch(rows[i], word.data());
           check_word(rows[i], word.data());
           project(word.data(), projections);

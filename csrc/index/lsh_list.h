@@ -17,6 +17,7 @@
 #include "index/projection.h"
 #include "index/sample_centre.h"
 #include "index/sketch_list.h"
+#include "support/interrupt.h"
 #include "support/parallel.h"
 #include "support/row_map.h"
 
@@ -108,6 +109,7 @@ class LSHList final : public CandidateIndex {
     clear();
     try {
       for (int32_t i = 0; i < n; ++i) {
+        if (i % 4096 == 0) check_interrupt();
         check_row(rows[i]);
         check_absent(rows[i], contains(rows[i]));
         places_.insert(rows[i], list_.push(rows[i], {}));
@@ -155,6 +157,7 @@ class LSHList final : public CandidateIndex {
     parallel_parts(size(), threads, [&](int32_t begin, int32_t end) {
       std::vector<float> word(static_cast<size_t>(word_size_));
       for (int32_t place = begin; place < end; ++place) {
+        if (place % 1024 == 0) check_interrupt();
         const int32_t row = list_.row(place);
         source_->fetch(row, word.data());
         check_word(row, word.data());

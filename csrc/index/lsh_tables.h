@@ -10,6 +10,7 @@
 #include <bit>
 
 #include "index/bucket.h"
+#include "support/interrupt.h"
 #include "support/parallel.h"
 #include "index/probe_order.h"
 
@@ -81,6 +82,7 @@ class LSHTables {
     parallel_parts(tables_, threads, [&](int32_t begin, int32_t end) {
       for (int32_t t = begin; t < end; ++t) {
         for (int32_t i = 0; i < n; ++i) {
+          if (i % 4096 == 0) check_interrupt();
           if (i + 2 * kAhead < n) __builtin_prefetch(&record(rows[i + 2 * kAhead], t), 1);
           if (i + kAhead < n) __builtin_prefetch(&pools_[at(t)][bucket_of(record(rows[i + kAhead], t).key)], 1);
           Record& r = record(rows[i], t);

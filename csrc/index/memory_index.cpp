@@ -1,11 +1,9 @@
 #include "index/memory_index.h"
 
 #include <algorithm>
-#include <cmath>
-#include <stdexcept>
-#include <string>
 
 #include "index/overlay.h"
+#include "support/interrupt.h"
 
 namespace sparsam {
 namespace {
@@ -116,6 +114,7 @@ void MemoryIndex<T>::discard() {
     IndexPool::give(own_settings(), overlay->take_own());
   index_ = nullptr;
   present_.reset();
+  unplaced_.clear();
 }
 
 template <class T>
@@ -128,7 +127,7 @@ void MemoryIndex<T>::prepare(int threads, int64_t steps) {
   if (index_ != nullptr && !index_->is_value() && (changed_ || !stale.empty())) discard();
   if (index_ == nullptr) return build(threads);
   try {
-    for (const int32_t row : stale) take_in(row);
+    take_in_all(stale);
     index_->start(steps, threads);
   } catch (...) {
     discard();
@@ -139,13 +138,9 @@ void MemoryIndex<T>::prepare(int threads, int64_t steps) {
 template <class T>
 void MemoryIndex<T>::wrote(const int32_t* rows, int count) {
   if (index_ == nullptr && !wants_exact()) return build(1);
-  if (index_ == nullptr) {
-    for (int i = 0; i < count; ++i) check_finite(rows[i]);
-    return;
-  }
+  if (index_ == nullptr) return;
   // An index that was left halfway would be out of step for good: a later call builds it anew.
   try {
-    for (int i = 0; i < count; ++i) check_finite(rows[i]);
     for (int i = 0; i < count; ++i) take_in(rows[i]);
     index_->settle(1);
   } catch (...) {
@@ -155,15 +150,9 @@ void MemoryIndex<T>::wrote(const int32_t* rows, int count) {
 }
 
 template <class T>
-void MemoryIndex<T>::check_finite(int32_t row) const {
-  if (!std::isfinite(memory_.norm(row)))
-    throw std::invalid_argument("word: expected finite numbers, got NaN or infinity in row " + std::to_string(row));
-}
-
-template <class T>
 void MemoryIndex<T>::take_in(int32_t row) {
   changed_ = true;
-  const bool was_present = present_->contains(row);
+  const bool was_present = present_->contains(row) && unplaced_.erase(row) == 0;
   if (!memory_.is_written(row)) {  // taken back to before its first write
     if (memory_.has_initial()) {
       auto* overlay = dynamic_cast<OverlayIndex*>(index_.get());
@@ -173,10 +162,14 @@ void MemoryIndex<T>::take_in(int32_t row) {
       return present_->erase(row);
     }
   }
-  check_finite(row);
   if (memory_.norm(row) == 0) {
     if (was_present) index_->remove(row);
     return present_->erase(row);
+  }
+  if (!has_place(memory_.norm(row), unit_)) {
+    if (was_present) index_->remove(row);
+    unplaced_.insert(row);
+    return present_->insert(row);
   }
   words_.fetch(row, word_.data());
   if (was_present) {
@@ -184,6 +177,14 @@ void MemoryIndex<T>::take_in(int32_t row) {
   } else {
     index_->insert(row, word_.data());
     present_->insert(row);
+  }
+}
+
+template <class T>
+void MemoryIndex<T>::take_in_all(const std::vector<int32_t>& rows) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i % 64 == 63) check_interrupt();
+    take_in(rows[i]);
   }
 }
 
@@ -196,8 +197,9 @@ void MemoryIndex<T>::build(int threads) {
     auto own = IndexPool::take(own_settings(), memory_.rows(), memory_.width());
     index_ = std::make_unique<OverlayIndex>(base->index, std::move(own), &words_);
     present_.emplace(base->present);
+    unplaced_ = base->unplaced;
     try {
-      for (const int32_t row : written) take_in(row);
+      take_in_all(written);
       index_->start(steps_, threads);
     } catch (...) {
       discard();
@@ -209,12 +211,15 @@ void MemoryIndex<T>::build(int threads) {
   auto own = IndexPool::take(settings_, memory_.rows(), memory_.width());
   own->bind(&words_);
   present_.emplace(memory_.rows());
+  unplaced_.clear();
   std::vector<int32_t> rows;
   for (const int32_t row : written) {
     if (memory_.norm(row) == 0) continue;
-    check_finite(row);
-    rows.push_back(row);
     present_->insert(row);
+    if (has_place(memory_.norm(row), unit_))
+      rows.push_back(row);
+    else
+      unplaced_.insert(row);
   }
   own->build(rows.data(), static_cast<int32_t>(rows.size()), threads);
   own->start(steps_, threads);
@@ -230,17 +235,21 @@ std::shared_ptr<const IndexedBase> MemoryIndex<T>::base_of(const InitialWords<T>
     if (made->unit == unit_ && made->settings == settings_) return made;
   const SeenWords<T, InitialWords<T>> words(initial, initial.width, unit_);
   RowSet present(initial.rows);
+  std::set<int32_t> unplaced;
   std::vector<int32_t> rows;
   for (int32_t row = 0; row < initial.rows; ++row) {
     if (initial.norm(row) == 0) continue;
-    rows.push_back(row);
     present.insert(row);
+    if (has_place(initial.norm(row), unit_))
+      rows.push_back(row);
+    else
+      unplaced.insert(row);
   }
   auto index = make_index(settings_, initial.rows, initial.width, &words);
   index->build(rows.data(), static_cast<int32_t>(rows.size()), threads);
   index->freeze(threads);
   index->bind(nullptr);
-  auto made = std::make_shared<IndexedBase>(IndexedBase{settings_, unit_, std::move(index), present});
+  auto made = std::make_shared<IndexedBase>(IndexedBase{settings_, unit_, std::move(index), present, std::move(unplaced)});
   if (initial.indexes.size() == kMost) initial.indexes.erase(initial.indexes.begin());
   initial.indexes.push_back(made);
   return made;

@@ -1,7 +1,8 @@
 // A memory's approximate index, kept in step with every write.
 //
 // The index holds the words that are not zero. All zero words are alike (as all blank ones are), so the first K rows
-// that are not in the index stand for them, as in exact search.
+// that are not in the index stand for them, as in exact search. A word that no index can place, since it or its length
+// is not finite, stays outside and is scored each time.
 //
 // A forward pass tells the index of each write. A backward pass searches nothing, so that taking writes back, or
 // applying them again, only marks rows (Memory::follow), and the next forward pass takes the marked rows in.
@@ -15,10 +16,13 @@
 // an OverlayIndex each, in which the words that they write lie in an index that is a value.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +34,12 @@
 
 namespace sparsam {
 
+// Whether an index can hold a word of this norm, or leaves it out as zero.
+template <class T>
+bool has_place(T norm, bool unit) {
+  return norm == 0 || (unit ? std::isfinite(norm) && std::isfinite(1 / norm) : std::isfinite(static_cast<float>(norm)));
+}
+
 // The words of a memory as the similarity sees them: of unit length for cosine, as they stand otherwise.
 template <class T, class Words>  // Words: a Memory or InitialWords
 class SeenWords final : public WordSource {
@@ -37,8 +47,9 @@ class SeenWords final : public WordSource {
   SeenWords(const Words& words, int32_t width, bool unit) : words_(words), width_(width), unit_(unit) {}
   void fetch(int32_t row, float* out) const override {
     const T *word = words_.word(row), norm = words_.norm(row);
-    // A rebuild may ask for a word that was erased a moment ago and is about to leave the index.
-    const T scale = !unit_ ? T(1) : norm > 0 ? T(1) / norm : T(0);
+    // A rebuild may ask for a word that was erased or spoiled a moment ago and is about to leave the index.
+    if (norm == 0 || !has_place(norm, unit_)) return void(std::fill_n(out, width_, 0.0f));
+    const T scale = unit_ ? T(1) / norm : T(1);
     for (int32_t j = 0; j < width_; ++j) out[j] = static_cast<float>(word[j] * scale);
   }
 
@@ -53,7 +64,8 @@ struct IndexedBase {
   IndexSettings settings;
   bool unit;
   std::shared_ptr<const CandidateIndex> index;
-  RowSet present;  // rows in the index
+  RowSet present;              // rows with a word
+  std::set<int32_t> unplaced;  // those of them that are not in the index
 };
 
 template <class T>
@@ -86,6 +98,8 @@ class MemoryIndex {
     propose(query, 0, &norm, 1, scratch, out, max_candidates(), &count);
     return count;
   }
+  // Rows of words that the index cannot place, ascending.
+  const std::set<int32_t>& unplaced() const { return unplaced_; }
   // The first row from `from` on whose word is zero.
   int32_t first_blank(int32_t from) const { return present_->first_absent(from); }
 
@@ -110,8 +124,8 @@ class MemoryIndex {
   }
   void build(int threads);
   void take_in(int32_t row);
+  void take_in_all(const std::vector<int32_t>& rows);
   void discard();
-  void check_finite(int32_t row) const;  // std::invalid_argument that names the row
   std::shared_ptr<const IndexedBase> base_of(const InitialWords<T>& initial, int threads) const;
 
   Memory<T>& memory_;
@@ -119,7 +133,8 @@ class MemoryIndex {
   const bool unit_;
   SeenWords<T, Memory<T>> words_;
   std::unique_ptr<CandidateIndex> index_;  // null while search is exact
-  std::optional<RowSet> present_;          // rows in the index
+  std::optional<RowSet> present_;          // rows in the index or unplaced
+  std::set<int32_t> unplaced_;
   bool changed_ = false;                   // since it was built
   int64_t steps_ = 0;                      // of the forward pass
   bool too_short_ = false;                 // the forward pass, for building an index

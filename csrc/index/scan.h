@@ -2,7 +2,7 @@
 //
 // Counting first: a code of a word of width 32 is 16 bytes, against 128 of the word, and one instruction multiplies two
 // components of 16 words or more. So a scan of 600,000 words streams 9.6 MB for any number of heads where exact search
-// reads eight times as much (docs/ann.md has the times); and it finds what cells, hashes and trees miss, which is all that
+// reads eight times as much (docs/notebook/search.md has the times); and it finds what cells, hashes and trees miss, which is all that
 // lies far from the query and is nevertheless among the nearest.
 //
 // The rows proposed depend on rows, words, seed and query alone: codes do (word_codes.h), the centre does
@@ -19,6 +19,7 @@
 #include "index/code_reader.h"
 #include "index/growing_cells.h"
 #include "index/sample_centre.h"
+#include "support/interrupt.h"
 #include "support/parallel.h"
 
 namespace sparsam::SPARSAM_ISA {
@@ -199,6 +200,7 @@ class Scan final : public CandidateIndex {
     clear();
     try {
       for (int32_t i = 0; i < n; ++i) {
+        if (i % 4096 == 0) check_interrupt();
         check_row(rows[i]);
         check_absent(rows[i], contains(rows[i]));
         list_.push(rows[i]);
@@ -290,6 +292,7 @@ class Scan final : public CandidateIndex {
       std::vector<float> word(at(word_size_)), work(work_.size());
       std::vector<uint8_t> code(code_.size());
       for (int32_t place = begin; place < end; ++place) {
+        if (place % 1024 == 0) check_interrupt();
         const int32_t row = list_.rows()[at(place)];
         source_->fetch(row, word.data());
         check_word(row, word.data());

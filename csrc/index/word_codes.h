@@ -7,7 +7,7 @@
 // Why four bits: words of a memory form crowds, the members of a crowd share their error, and so a whole crowd is
 // mistaken for another. With two bits and eight times the candidates the four nearest of 150,000 words that a trained
 // model wrote are found in 0.84 to 1.0 of the reads, depending on the head, with four bits in practically all
-// (docs/ann.md).
+// (docs/notebook/search.md).
 //
 // A code depends on its word and the centre alone, never on what else was coded or when.
 #pragma once

@@ -28,6 +28,7 @@ struct MemoryShape : StoredShape {
   Similarity similarity = Similarity::kCosine;
   double delta = 0;  // rows whose weights exceed this are accessed
   bool link_gradients = false;
+  bool erase = false;  // heads erase what they read before they write there
   std::shared_ptr<const IndexSettings> index = nullptr;  // null: exact search
 
   int32_t reads() const { return heads * k; }

@@ -12,6 +12,7 @@
 #include "memory/saved.h"
 #include "memory/shape.h"
 #include "memory/word_sketch.h"
+#include "support/interrupt.h"
 #include "support/lazy_array.h"
 #include "support/recycled.h"
 #include "support/row_map.h"
@@ -43,6 +44,7 @@ struct InitialWords {
     norms.expect_dense();
     const int32_t stride = padded_width<T>(width);
     for (int32_t row = 0; row < rows; ++row) {
+      if (row % 4096 == 0) check_interrupt();
       std::memcpy(&this->words[size_t(row) * stride], words + size_t(row) * width, sizeof(T) * width);
       norms[row] = word_norm(words + size_t(row) * width, width);
     }

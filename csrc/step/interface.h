@@ -24,6 +24,7 @@ struct InterfaceLayout {
     interpolation = take(s.heads);                       // gamma
     read_modes = take(s.k_links > 0 ? 3 * s.heads : 0);  // pi, head by head: backward, content, forward
     free_gates = take(s.free_usage ? s.heads : 0);       // f
+    erase = take(s.erase ? s.heads : 0);                 // e
   }
   std::vector<InterfaceField> fields() const {  // that are not empty
     const InterfaceField all[] = {{"query", query, write_word - query},
@@ -32,13 +33,14 @@ struct InterfaceLayout {
                                   {"write_gate", write_gate, interpolation - write_gate},
                                   {"interpolation", interpolation, read_modes - interpolation},
                                   {"read_modes", read_modes, free_gates - read_modes},
-                                  {"free_gates", free_gates, size - free_gates}};
+                                  {"free_gates", free_gates, erase - free_gates},
+                                  {"erase", erase, size - erase}};
     std::vector<InterfaceField> out;
     for (const InterfaceField& field : all)
       if (field.size > 0) out.push_back(field);
     return out;
   }
-  int32_t query, write_word, strength, write_gate, interpolation, read_modes, free_gates;
+  int32_t query, write_word, strength, write_gate, interpolation, read_modes, free_gates, erase;
   int32_t size = 0;
 
  private:
@@ -59,8 +61,9 @@ struct InterfaceView {
         write_gate(at + layout.write_gate),
         interpolation(at + layout.interpolation),
         read_modes(at + layout.read_modes),
-        free_gates(at + layout.free_gates) {}
-  T *query, *write_word, *strength, *write_gate, *interpolation, *read_modes, *free_gates;
+        free_gates(at + layout.free_gates),
+        erase(at + layout.erase) {}
+  T *query, *write_word, *strength, *write_gate, *interpolation, *read_modes, *free_gates, *erase;
 };
 
 }  // namespace sparsam

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "step/backward_clip.h"
 #include "step/cells/gru.h"
 #include "step/cells/lstm.h"
 #include "step/cells/none.h"
@@ -16,6 +17,7 @@
 #include "step/sdnc_step.h"
 #include "step/sequence.h"
 #include "support/causal_convolution.h"
+#include "support/interrupt.h"
 #include "support/packed_product.h"
 #include "support/parallel.h"
 #include "support/row_product.h"
@@ -53,7 +55,7 @@ struct At {
 // Batch elements are run in groups, each through all its steps with no barrier in between.
 inline int group_size(int batch, int threads) { return std::min(kMaxRows, (batch + threads - 1) / threads); }
 
-constexpr int64_t kStepsPerCheck = 128;
+constexpr int64_t kStepsPerCheck = 16;
 
 // Threads that have no group of their own, when there is one group only, share its searches.
 inline int threads_per_search(int batch, int threads) { return batch <= group_size(batch, threads) ? threads : 1; }
@@ -150,7 +152,7 @@ void forward_group(const SequenceForward<T>& f, const PackedWeights& packed, int
   step.share_search(search_threads);
   int active[kMaxRows];
   for (int64_t t = 0; t < s.steps && !stopped; ++t) {
-    if (t % kStepsPerCheck == kStepsPerCheck - 1 && f.check) f.check();
+    if (t % kStepsPerCheck == kStepsPerCheck - 1) check_interrupt();
     int n = 0;
     for (int b = first; b < last; ++b) {
       if (t < f.lengths[b]) {
@@ -255,22 +257,27 @@ void backward_group(SequenceBackward<T>& f, const PackedWeights& packed, int fir
     d.links = std::make_unique<LinkGradients<T>>(*f.timelines[b]->links);
     d.links->add(*f.timelines[b]->links, f.d_links[b]);
   }
-  T* d_joint[kMaxRows];
+  T *d_joint[kMaxRows], *given[kMaxRows];
   int active[kMaxRows];
+  BackwardClip<T> clip(CellType::kControls ? f.clip : 0, last - first, s.joint);
+  for (int b = first; clip.on() && b < last; ++b) clip.note(b - first, f.d_state_joint + int64_t(b) * s.joint);
   for (int64_t t = s.steps; t-- > 0 && !stopped;) {
-    if (t % kStepsPerCheck == kStepsPerCheck - 1 && f.check) f.check();
+    if (t % kStepsPerCheck == kStepsPerCheck - 1) check_interrupt();
     int n = 0;
     for (int b = first; b < last; ++b)
       if (t < f.lengths[b]) active[n++] = b;
     if (n == 0) continue;
     for (int i = 0; i < n; ++i) d_joint[i] = f.d_state_joint + int64_t(active[i]) * s.joint;  // carried: [dh, dr] of step t
-    if (f.d_out) put_out_backward<CellType>(f, packed, at, t, n, active, d_joint);
+    for (int i = 0; clip.on() && i < n; ++i) given[i] = clip.room(active[i] - first);
+    if (f.d_out) put_out_backward<CellType>(f, packed, at, t, n, active, clip.on() ? given : d_joint);
+    for (int i = 0; clip.on() && i < n; ++i) clip.note_and_add(active[i] - first, d_joint[i]);
     for (int i = 0; i < n; ++i) {
       const int b = active[i];
       step.backward(*f.timelines[b], *f.journals[b], t, *d_state[b - first], at.step(t, b), d_joint[i] + s.hidden,
                     f.d_state_weights + int64_t(b) * s.reads());
     }
     control_backward<CellType>(f, packed, at, t, n, active, d_joint);
+    for (int i = 0; clip.on() && i < n; ++i) clip.limit(active[i] - first, d_joint[i]);
   }
   if (s.link_gradients)
     for (int b = first; b < last; ++b) f.d_links[b] = d_state[b - first]->links->extracted(*f.timelines[b]->links);

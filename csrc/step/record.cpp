@@ -219,7 +219,7 @@ std::shared_ptr<Record<T>> run_forward(const ForwardCall<T>& call) {
   result->state.rows = Numbers<int64_t>(size_t(s.batch) * s.reads());
   if (call.trace) result->trace = std::make_unique<Trace<T>>(trace_arrays<T>(s));
   std::vector<int64_t> lengths(s.batch);  // in a piece
-  SequenceForward<T> f{s, call.weights, nullptr, lengths.data(), result->tape.tape(), nullptr, {}, {}, call.check};
+  SequenceForward<T> f{s, call.weights, nullptr, lengths.data(), result->tape.tape(), nullptr, {}, {}};
   const Copier<T> copier{s, f.tape};
   copier.state_in(call);
   try {
@@ -315,7 +315,7 @@ std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& 
                          result->b_output.get(), result->x.get()},
                         {},
                         {},
-                        call.check};
+                        call.clip};
   for (int b = 0; b < s.batch; ++b) {
     record.after[b]->make_current();
     f.timelines.push_back(&record.after[b]->timeline());

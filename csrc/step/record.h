@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -70,7 +69,6 @@ struct ForwardCall {
   Versions<T> versions;          // (B)
   bool record, trace;
   int threads;
-  std::function<void()> check;  // called now and then between steps; ends the sequence by throwing
 };
 
 // What a forward pass puts out, and leaves for its backward pass.
@@ -108,11 +106,11 @@ struct BackwardCall {
   std::vector<LinkEntries<T>> d_links;                        // (B)
   bool needs_x, needs_memory;
   int threads;
-  std::function<void()> check;
   // Gradients of memories that stay in the core, in the backward pass of this number: those of the final memories that
   // later calls left, and the place where those of the starting memories go. Null for none, and for the result.
   PendingGradients<T>*pending = nullptr, *source = nullptr;
   int64_t pass = 0;
+  double clip = 0;  // of what a step hands back (backward_clip.h); 0 for exact gradients
 };
 
 template <class T>

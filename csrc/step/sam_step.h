@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <memory>
 #include <vector>
 
 #include "support/aligned.h"
+#include "support/interrupt.h"
 #include "index/candidate_search.h"
 #include "index/exact_search.h"
 #include "memory/link_gradients.h"
@@ -15,41 +15,10 @@
 #include "step/interface.h"
 #include "step/sequence.h"
 #include "step/step_rows.h"
+#include "step/step_views.h"
 #include "support/simd.h"
 
 namespace sparsam::SPARSAM_ISA {
-
-// Pointers into one step of a tape (`Tape`), for one batch element.
-template <class T>
-struct StepTape {
-  T* interface;
-  const int32_t* previous_rows;  // reads of the step before
-  const T* previous_weights;
-  int32_t* read_rows;
-  T* read_weights;
-  T* scores;
-  int32_t* unused;  // null when it is not wanted; likewise the next two without links
-  int32_t* content_rows;
-  T* content_weights;
-  T* room;  // null with the ring
-};
-
-// What a row to write anew takes of alpha (1 - gamma): all of it, with the ring.
-template <class T>
-struct WholeRows {
-  T weight(const InterfaceView<T>& request, int h) const {
-    return request.write_gate[h] * (1 - request.interpolation[h]);
-  }
-  T backward(const InterfaceView<T>&, int, T d) const { return d; }  // of that weight, over alpha (1 - gamma)
-};
-
-// Gradients with respect to a batch element's memory and links, while they are accumulated.
-template <class T>
-struct StateGradients {
-  explicit StateGradients(RowGradientBuffer<T>& memory) : memory(memory) {}
-  RowGradientBuffer<T>& memory;
-  std::unique_ptr<LinkGradients<T>> links;  // null when they are constants
-};
 
 // Scratch arrays for one step, reused over a whole sequence.
 template <class T>
@@ -71,7 +40,9 @@ class SamStep {
         d_add_(zeroed(shape.heads * stride_)),
         norms_(shape.heads),
         d_scores_(shape.k),
-        d_strength_(shape.heads) {}
+        d_strength_(shape.heads),
+        erased_(shape.erase ? shape.reads() : 0),
+        d_write_(shape.erase ? shape.reads() : 0) {}
 
   // `threads` threads may share a search, since they have nothing else to do.
   void share_search(int threads) { search_.threads = threads; }
@@ -109,8 +80,9 @@ class SamStep {
     strength_backward(request);
     journal.ring().undo(timeline.ring, step);
     timeline.ring.first(s_.heads, unused_.data());
-    writes_backward(d_state.memory, request, tape, d_weights, WholeRows<T>{}, [](int32_t) { return T(0); });
     journal.words().undo(timeline.memory, step);
+    writes_backward(timeline.memory, d_state.memory, request, tape, d_weights, WholeRows<T>{},
+                    [](int32_t) { return T(0); });
     journal.note_undone(step);
     end_backward(request);
   }
@@ -142,11 +114,14 @@ class SamStep {
       }
       ahead.forget();
     }
-    if (exact)
+    // No index can compare a query of infinite length.
+    if (exact || std::any_of(norms_.begin(), norms_.end(), [](T norm) { return std::isinf(norm); })) {
       exact_search(memory, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores, search_);
-    else
-      candidate_search(memory, *index, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows,
-                       scores, search_.best, candidates_);
+    } else {
+      if (++searches_ % 8 == 0) check_interrupt();  // the loop over time asks too seldom for searches of milliseconds
+      candidate_search(memory, *index, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores,
+                       search_.best, candidates_);
+    }
   }
 
   void find_norms() {  // of the queries
@@ -162,14 +137,45 @@ class SamStep {
     std::memset(d_add_.get(), 0, sizeof(T) * s_.heads * stride_);
   }
 
-  // Of all heads' writes; `more(row)` is what else a write weight there gets. `unused_` are the rows erased.
+  // Of all heads' writes; `more(row)` is what else a write weight there gets. `unused_` are the rows written anew, and
+  // `before` is the memory that the step began with.
   template <class Fresh, class More>
-  void writes_backward(RowGradientBuffer<T>& d_memory, const InterfaceView<T>& request, const StepTape<T>& tape,
-                       T* d_weights, const Fresh& fresh, const More& more) {
+  void writes_backward(const Memory<T>& before, RowGradientBuffer<T>& d_memory, const InterfaceView<T>& request,
+                       const StepTape<T>& tape, T* d_weights, const Fresh& fresh, const More& more) {
+    if (s_.erase) erase_backward(before, d_memory, request, tape);
     for (int h = 0; h < s_.heads; ++h)
       write_backward(d_memory, h, request, tape.previous_rows + h * s_.k, tape.previous_weights + h * s_.k,
                      d_weights + h * s_.k, fresh, more);
-    for (const int32_t row : unused_) d_memory.clear_row(row);  // what an erased word held makes no difference
+    for (int n = 0; s_.erase && n < s_.reads(); ++n)
+      if (const int32_t row = tape.previous_rows[n]; row >= 0 && d_memory.touched(row))
+        add_scaled(d_memory.row(row), -erased_[n], d_memory.row(row), stride_);
+    for (const int32_t row : unused_) d_memory.clear_row(row);  // what a word written anew held makes no difference
+  }
+
+  // Through M(i) prod_n (1 - e_n w_n), over the reads n of row i with write weights w_n: the gradients of the erase gates,
+  // and in `d_write_` of those weights. `erased_` are the e_n w_n.
+  void erase_backward(const Memory<T>& before, RowGradientBuffer<T>& d_memory, const InterfaceView<T>& request,
+                      const StepTape<T>& tape) {
+    for (int n = 0; n < s_.reads(); ++n) {
+      const int h = n / s_.k;
+      erased_[n] = request.erase[h] * request.write_gate[h] * request.interpolation[h] * tape.previous_weights[n];
+      d_write_[n] = 0;
+    }
+    for (int h = 0; h < s_.heads; ++h) {
+      const T gate = request.erase[h], kept = request.write_gate[h] * request.interpolation[h];
+      T d_gate = 0;
+      for (int n = h * s_.k; n < (h + 1) * s_.k; ++n) {
+        const int32_t row = tape.previous_rows[n];
+        if (row < 0 || !d_memory.touched(row) || std::find(unused_.begin(), unused_.end(), row) != unused_.end()) continue;
+        T others = 1;
+        for (int m = 0; m < s_.reads(); ++m)
+          if (m != n && tape.previous_rows[m] == row) others *= 1 - erased_[m];
+        const T d = -others * dot(d_memory.row(row), before.word(row), stride_);
+        d_gate += d * kept * tape.previous_weights[n];
+        d_write_[n] = d * gate;
+      }
+      request.erase[h] = d_gate * gate * (1 - gate);
+    }
   }
 
   void end_backward(const InterfaceView<T>& request) {
@@ -203,6 +209,10 @@ class SamStep {
     for_each_vector<T>(2 * s_.heads, [&](int i, auto n) __attribute__((always_inline)) {
       store_some<T>(request.write_gate + i, sigmoid<T>(load_some(request.write_gate + i, n)), n);
     });
+    if (s_.erase)
+      for_each_vector<T>(s_.heads, [&](int i, auto n) __attribute__((always_inline)) {
+        store_some<T>(request.erase + i, sigmoid<T>(load_some(request.erase + i, n)), n);
+      });
   }
 
   void load_words(const InterfaceView<T>& request) {
@@ -228,7 +238,8 @@ class SamStep {
     }
   }
 
-  // eq. lru_write_weights and sparse_write_suppl: every u_h is erased, then M += sum_h w^W_h a_h^T.
+  // eq. lru_write_weights and sparse_write_suppl: every u_h is set to zero, then M += sum_h w^W_h a_h^T. With erase gates
+  // the words read before are scaled by 1 - e_h w^W_h first.
   template <class Fresh>
   void write(Memory<T>& memory, Journal<T>* journal, const InterfaceView<T>& request, const StepTape<T>& tape,
              const Fresh& fresh) {
@@ -239,6 +250,11 @@ class SamStep {
       memory.mark_written(row);
       memory.note_changed(row);
     });
+    for (int n = 0; s_.erase && n < s_.max_writes(); ++n) {
+      if (write_rows_[n] < 0 || n % (s_.k + 1) == s_.k) continue;
+      T* word = memory.word(write_rows_[n]);
+      add_scaled(word, -request.erase[n / (s_.k + 1)] * write_weights_[n], word, stride_);
+    }
     for (const int32_t row : unused_) std::memset(memory.word(row), 0, sizeof(T) * stride_);
     for (int n = 0; n < s_.max_writes(); ++n)
       if (write_rows_[n] >= 0) add_scaled(memory.word(write_rows_[n]), write_weights_[n], add(n / (s_.k + 1)), stride_);
@@ -362,7 +378,8 @@ class SamStep {
         d_weights[i] = 0;
         continue;
       }
-      const T d = through(rows[i], alpha * gamma * weights[i]);
+      T d = through(rows[i], alpha * gamma * weights[i]);
+      if (s_.erase) d += d_write_[h * s_.k + i];
       d_alpha += gamma * weights[i] * d;
       d_gamma += alpha * weights[i] * d;
       d_weights[i] = alpha * gamma * d;
@@ -382,6 +399,8 @@ class SamStep {
   std::vector<T> write_weights_;
   Aligned<T> query_, add_, read_, d_query_, d_add_;
   std::vector<T> norms_, d_scores_, d_strength_;
+  std::vector<T> erased_, d_write_;  // (R, K), with erase gates
+  uint32_t searches_ = 0;
   SearchScratch<T> search_;
   CandidateScratch candidates_;
   std::vector<LookAhead<T>> ahead_;

@@ -85,20 +85,20 @@ class SdncStep : public SamStep<T> {
     }
     this->strength_backward(request);
     journal.links()->undo(links, step);
+    journal.words().undo(timeline.memory, step);
     if (s_.free_usage) {
       journal.usage()->undo(*timeline.usage, step);
       std::copy_n(tape.unused, s_.heads, unused_.data());
-      written_backward(links, *journal.links(), step, d_state, request, tape, d_weights,
+      written_backward(timeline, *journal.links(), step, d_state, request, tape, d_weights,
                        FreeRows<T>{tape.room, allocation_.d_room()});
       allocation_.backward(*timeline.usage, request.free_gates, tape.previous_rows, tape.previous_weights, unused_.data(),
                            d_weights);
     } else {
       journal.ring().undo(timeline.ring, step);
       timeline.ring.first(s_.heads, unused_.data());
-      written_backward(links, *journal.links(), step, d_state, request, tape, d_weights, WholeRows<T>{});
+      written_backward(timeline, *journal.links(), step, d_state, request, tape, d_weights, WholeRows<T>{});
     }
     for (int i = 0; i < s_.reads(); ++i) d_weights[i] += d_previous_[i];
-    journal.words().undo(timeline.memory, step);
     journal.note_undone(step);
     this->end_backward(request);
   }
@@ -121,18 +121,20 @@ class SdncStep : public SamStep<T> {
 
   // Of the links where they are differentiated, and of the writes. `unused_` are the rows erased.
   template <class Fresh>
-  void written_backward(const Links<T>& links, const LinkJournal<T>& journal, int64_t step, StateGradients<T>& d_state,
-                        const InterfaceView<T>& request, const StepTape<T>& tape, T* d_weights, const Fresh& fresh) {
+  void written_backward(const Timeline<T>& timeline, const LinkJournal<T>& journal, int64_t step,
+                        StateGradients<T>& d_state, const InterfaceView<T>& request, const StepTape<T>& tape,
+                        T* d_weights, const Fresh& fresh) {
     if (d_state.links) {
       collect_writes(request, tape, fresh);
-      (*links_backward_)(links, journal, step, *d_state.links, touched_.size(), touched_.rows(),
+      (*links_backward_)(*timeline.links, journal, step, *d_state.links, touched_.size(), touched_.rows(),
                          written_weights_.data(), d_written_.data());
       for (int i = 0; i < touched_.size(); ++i) slots_.set(touched_.row(i), i);
-      this->writes_backward(d_state.memory, request, tape, d_weights, fresh,
+      this->writes_backward(timeline.memory, d_state.memory, request, tape, d_weights, fresh,
                             [&](int32_t row) { return d_written_[slots_.find(row)] / s_.heads; });
       for (int i = 0; i < touched_.size(); ++i) slots_.clear(touched_.row(i));
     } else {
-      this->writes_backward(d_state.memory, request, tape, d_weights, fresh, [](int32_t) { return T(0); });
+      this->writes_backward(timeline.memory, d_state.memory, request, tape, d_weights, fresh,
+                            [](int32_t) { return T(0); });
     }
   }
 

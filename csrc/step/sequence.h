@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -99,7 +98,6 @@ struct SequenceForward {
   T* out;  // (T, B, O): y_t, or (T, B, H+RW): a copy of [h_t, r_t]; zero past the lengths; may be null
   std::vector<Timeline<T>*> timelines;  // one per batch element, current
   std::vector<Journal<T>*> journals;    // likewise, null where nothing is recorded
-  std::function<void()> check;          // called now and then between steps; ends the sequence by throwing
 };
 
 // Gradients of the parameters and of x; a null pointer for what is not wanted.
@@ -126,7 +124,7 @@ struct SequenceBackward {
   ParameterGradients<T> gradients;
   std::vector<Timeline<T>*> timelines;
   std::vector<Journal<T>*> journals;
-  std::function<void()> check;
+  double clip = 0;  // of what a step hands back (backward_clip.h); 0 for exact gradients
 };
 
 // A causal convolution over T steps of B elements with D channels (causal_convolution.h).

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "support/aligned.h"
+#include "support/interrupt.h"
 #include "support/parallel.h"
 #include "support/recycled.h"
 #include "support/simd.h"
@@ -123,6 +124,7 @@ void tall_product(const T* a, int64_t a_stride, const ColumnBlock<T> (&b)[Blocks
     const int left = vectors * first_panel / panels * L, right = std::min(n, vectors * last_panel / panels * L);
     for (int row = first; row < last; ++row) std::fill(c + row * c_stride + left, c + row * c_stride + right, T(0));
     for (int64_t k = 0; k < depth; k += kDepthBlock) {
+      if (k > 0 && k % (4 * kDepthBlock) == 0) check_interrupt();
       const int deep = int(std::min<int64_t>(kDepthBlock, depth - k));
       if (pack_a) pack_rows(a + k * a_stride + first, a_stride, deep, last - first, packed_a);
       for (int p = first_panel; p < last_panel; ++p) {

@@ -11,15 +11,17 @@ _collects = gc.isenabled()
 gc.disable()  # no garbage comes of an import, and one look at all that torch has made takes longer than all of it
 try:
     from sparsam import pytrees as pytrees
+    from sparsam.diagnose import diagnose
     from sparsam.indexes import LSH, Auto, KDForest, Linear, Scan
     from sparsam.layer import SparseMemory
     from sparsam.models import DAM, DNC, LSTM, NTM, SAM, SDNC, build
-    from sparsam.pretrained import load
+    from sparsam.start import Start
     from sparsam.state import cat
+    from sparsam.weights import load
 finally:
     if _collects:
         gc.enable()
 
 __version__ = "0.1.0"
 __all__ = ["DAM", "DNC", "LSH", "LSTM", "NTM", "SAM", "SDNC", "Auto", "KDForest", "Linear", "Scan", "SparseMemory"]
-__all__ += ["build", "cat", "load"]
+__all__ += ["Start", "build", "cat", "diagnose", "load"]

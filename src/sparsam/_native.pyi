@@ -3,7 +3,7 @@
 What a pair has in common is declared once, under a name with an underscore that the module itself does not have.
 
 Arrays are C-contiguous NumPy arrays of exactly the type that is named here, or after `use_tensors` tensors of it, which
-`outputs` and the steps then give too; nothing is converted. T steps, B batch, I inputs, H hidden, N rows, W width,
+`outputs` then gives too; nothing is converted. T steps, B batch, I inputs, H hidden, N rows, W width,
 R heads, K reads per head, F numbers of an interface vector, G blocks of a cell's weights (4 for lstm, 3 for gru). A
 wrong argument is a ValueError or a TypeError that says so.
 """
@@ -60,6 +60,7 @@ class Sizes:
         link_gradients: bool = False,
         free_usage: bool = False,
         index: IndexSettings | None = None,
+        erase: bool = False,
     ) -> None: ...
     rows: int
     width: int
@@ -70,6 +71,7 @@ class Sizes:
     k_links: int
     link_gradients: bool
     free_usage: bool
+    erase: bool
     index: IndexSettings | None
     @property
     def interface_size(self) -> int:
@@ -169,7 +171,7 @@ class _Record(Generic[F]):
     @property
     def versions_after(self) -> _Versions[F]: ...
     def outputs(self) -> tuple[Result, ...]:
-        """Joint, hidden, cell, read, weights and rows."""
+        """Joint, hidden, cell, read, weights, rows, and the versions after."""
     @property
     def bytes(self) -> int: ...
 
@@ -191,7 +193,8 @@ class _Gradients(Generic[F]):
     read: NDArray[F]
     weights: NDArray[F]
     def outputs(self) -> tuple[Result, ...]:
-        """In the order of the arguments of `forward`, from x to weights0, then w_output and b_output."""
+        """In the order of the arguments of `forward`, from x to weights0; then memory_at, memory_words, links_at and
+        links_values."""
     memory_at: Rows | None
     memory_words: NDArray[F] | None
     links_at: Rows | None
@@ -223,18 +226,18 @@ class _Forward(Protocol[F]):
         b_hh: NDArray[F] | None,
         w_interface: NDArray[F] | None,
         b_interface: NDArray[F] | None,
+        w_output: NDArray[F] | None,
+        b_output: NDArray[F] | None,
         h0: NDArray[F] | None,
         c0: NDArray[F] | None,
-        read0: NDArray[F],
-        rows0: Rows,
+        read0: NDArray[F] | None,  # None without a controller
         weights0: NDArray[F],
+        rows0: Rows,
         lengths: Rows | None,
         versions: Sequence[_Version[F] | None] | _Versions[F],  # None for a blank memory
         record: bool,
         trace: bool,
         threads: int,
-        w_output: NDArray[F] | None = None,
-        b_output: NDArray[F] | None = None,
     ) -> _Record[F]:
         """A whole sequence: x (T, B, I), or for Cell.none the interface before its activation (T, B, F). With an output
         layer, (O, H+RW) and (O,), y is put out in place of [h_t, r_t]."""
@@ -253,6 +256,8 @@ class _Backward(Protocol[F]):
         b_hh: NDArray[F] | None,
         w_interface: NDArray[F] | None,
         b_interface: NDArray[F] | None,
+        w_output: NDArray[F] | None,
+        b_output: NDArray[F] | None,
         d_joint: NDArray[F] | None,
         d_hidden: NDArray[F] | None,
         d_cell: NDArray[F] | None,
@@ -268,8 +273,7 @@ class _Backward(Protocol[F]):
         pending: _Pending[F] | None = None,
         source: _Pending[F] | None = None,
         pass_number: int = 0,
-        w_output: NDArray[F] | None = None,
-        b_output: NDArray[F] | None = None,
+        clip: float = 0.0,
     ) -> _Gradients[F]:
         """Once per record; a second time is a RuntimeError. None stands for a gradient of zero.
 
@@ -279,43 +283,6 @@ class _Backward(Protocol[F]):
 
 backward32: _Backward[Single]
 backward64: _Backward[Double]
-
-class _Step(Protocol[F]):
-    def __call__(
-        self,
-        sizes: Sizes,
-        x: NDArray[F],
-        rows0: Rows,
-        weights0: NDArray[F],
-        versions: Sequence[_Version[F]] | _Versions[F],
-        record: bool,
-        threads: int,
-    ) -> tuple[_Record[F], Result, Result, Result, _Versions[F]]:
-        """One step without a controller, x (B, F): the record, read, rows, weights, and the versions after it."""
-
-step32: _Step[Single]
-step64: _Step[Double]
-
-class _StepBackward(Protocol[F]):
-    def __call__(
-        self,
-        record: _Record[F],
-        d_read: NDArray[F] | None,
-        d_weights: NDArray[F] | None,
-        memory_at: Rows | None,
-        memory_words: NDArray[F] | None,
-        link_at: Rows | None,
-        link_values: NDArray[F] | None,
-        needs_memory: bool,
-        pending: _Pending[F] | None,
-        source: _Pending[F] | None,
-        pass_number: int,
-        threads: int,
-    ) -> tuple[Result, Result, Rows | None, NDArray[F] | None, Rows | None, NDArray[F] | None]:
-        """Of x and of weights0; of the memory and of the links, where and what."""
-
-step_backward32: _StepBackward[Single]
-step_backward64: _StepBackward[Double]
 
 class _Linear(Protocol[F]):
     def __call__(self, a: NDArray[F], w: NDArray[F], bias: NDArray[F] | None, threads: int) -> NDArray[F]:
@@ -348,25 +315,6 @@ linear_back32: _LinearBack[Single]
 linear_back64: _LinearBack[Double]
 tall32: _Tall[Single]
 tall64: _Tall[Double]
-
-class _RMSProp(Protocol[G]):
-    def __call__(
-        self,
-        parameters: NDArray[G],
-        gradients: NDArray[G],
-        squares: NDArray[G],
-        velocity: NDArray[G],
-        clip: float,
-        decay: float,
-        momentum: float,
-        epsilon: float,
-        rate: float,
-        threads: int,
-    ) -> float:
-        """A step of RMSProp along the clipped gradient, in place, and the norm before it was clipped."""
-
-rmsprop32: _RMSProp[Single]
-rmsprop64: _RMSProp[Double]
 
 def row_product(
     a: Floats,

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sparsam.transforms import has_numbers
+
 
 def positive_int(name: str, value: Any) -> int:
     """Return `value` when it is an integer of at least 1."""
@@ -47,7 +49,7 @@ def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
 
 def did_you_mean(word: Any, choices: Iterable[str]) -> str:
     """The end of an error about an unknown name: the nearest known one; nothing when none is near."""
-    near = difflib.get_close_matches(str(word), [str(choice) for choice in choices], n=1, cutoff=0.5)
+    near = difflib.get_close_matches(str(word)[:100], [str(choice) for choice in choices], n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
@@ -128,7 +130,7 @@ def initial_memory(memory: Any, batch: int, rows: int, width: int, parameter: Te
             f"initial_memory: expected shape (N, W) = ({rows}, {width}) or (B, N, W) = ({batch}, {rows}, {width}), "
             f"got {tuple(memory.shape)}"
         )
-    if not torch.compiler.is_compiling() and not bool(torch.isfinite(memory.detach()).all()):
+    if has_numbers(memory) and not bool(torch.isfinite(memory.detach()).all()):
         raise ValueError("initial_memory: expected finite numbers, got NaN or infinity")
     return memory
 
@@ -160,6 +162,8 @@ def batch_index(index: Any, batch: int) -> Tensor:
         return torch.tensor([index % batch], device="cpu")
     if isinstance(index, slice):
         return torch.arange(batch, device="cpu")[index]
+    if isinstance(index, list | tuple) and not index:  # which torch would take for floating-point numbers
+        return torch.zeros(0, dtype=torch.int64, device="cpu")
     at = as_tensor("index", index, "an int, a slice, integers or a mask").cpu()
     if at.dtype == torch.bool:
         if at.shape != (batch,):

@@ -4,7 +4,7 @@ These classes hold settings only. The structures live in the native core (csrc/)
 write; they are never differentiated, and what they propose is always scored exactly.
 
 A further kind of index is one C++ class (csrc/index/candidate_index.h), a line in `make_index`
-(csrc/index/index_kinds.h) and a dataclass here whose fields are its settings: `docs/ann.md` tells how.
+(csrc/index/index_kinds.h) and a dataclass here whose fields are its settings: `docs/notebook/search.md` tells how.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class Scan(Index):
     """A scan of every word in four bits a component; the best by estimated score are scored exactly.
 
     What it finds depends on words, rows, seed and query, and in a long call on when words were put into cells. On words
-    of trained models it finds 0.95 of the true K or more (`docs/ann.md`), those that lie far from the query too, which
-    hashes and trees miss.
+    of trained models it finds 0.95 of the true K or more (`docs/notebook/search.md`), those that lie far
+    from the query too, which hashes and trees miss.
 
     Many words are put into cells: those that a memory is pre-loaded with, from 65,536 on, and those that were written,
     from 200,000 on, in a call of 2,048 steps or more. A query reads the cells near it and, of all others, the words
@@ -160,7 +160,7 @@ class LSH(Index):
 
 
 class Thresholds(NamedTuple):
-    """With more words than this an approximate index is faster than exact search; measured in docs/ann.md."""
+    """With more words than this an approximate index is faster than exact search (docs/notebook/search.md)."""
 
     scored: int  # where exact search scores every word
     coded: int  # where it looks at codes of 8 bits first: written words, cosine similarity, AVX-512 VNNI

@@ -6,38 +6,34 @@ A key and its value usually arrive at different steps, so the interface sees a c
 inputs (`conv`, 4 by default; one weight per channel and step). The linear maps run over all steps at once.
 
 A fresh linear map would write half of every word to the rows that were just read, which wears away what is stored
-there: recall then takes long to learn or is not found (docs/beside_attention.md). So the layer begins with its gates
-open: a word is written whole, to a row of its own, and reads are sharp.
+there: recall then takes long to learn or is not found (docs/notebook/beside_attention.md). So the layer begins with
+its gates open: a word is written whole, to a row of its own, and reads are sharp.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from sparsam import checks, engines, indexes
+from sparsam import checks, indexes
+from sparsam import start as starts
+from sparsam.controllers.untouched import why_touched
 from sparsam.engines.native import convolution
-from sparsam.memories.description import SparseSizes
+from sparsam.engines.plan import Plan
+from sparsam.memories.description import SparseSizes, warn_if_small
 from sparsam.memories.sam import SAMMemory, SparseState
 from sparsam.memories.sdnc import SDNCMemory
-from sparsam.recurrent import Recurrent
-from sparsam.settings import setting, sparse_setting
+from sparsam.models.contract import Recurrent
+from sparsam.models.settings import setting, sparse_setting
+from sparsam.start import Start
 from sparsam.state import State
 from sparsam.trace import Access
 from sparsam.transfer import sent
 
-STARTS: dict[str, dict[str, float]] = {  # what is added to first biases of the interface: alpha, gamma, beta
-    "open": {"write_gate": 2.0, "interpolation": -5.0, "strength": 3.0},
-    "plain": {},
-}
 
-
-@dataclass(frozen=True, eq=False, repr=False)
 class SparseMemoryState(SparseState):
     """State of the layer: what SAM's or the SDNC's memory carries, and the last inputs."""
 
@@ -61,8 +57,8 @@ class SparseMemory(Recurrent):
         link_gradients, allocation: as in `SDNC`; only with links.
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto", "reference", "native" or "cuda".
-        start: "open" to begin with gates that write whole words to rows of their own, "plain" for first weights as
-            `nn.Linear` has them.
+        erase: as in `SAM`.
+        start: how the weights begin: "open", "plain" as `nn.Linear` begins, or a `sparsam.Start`, as in `SAM`.
         device, dtype: of the parameters.
     """
 
@@ -73,6 +69,7 @@ class SparseMemory(Recurrent):
     k, similarity, delta = sparse_setting("k"), sparse_setting("similarity"), sparse_setting("delta")
     index, links = sparse_setting("index", indexes.resolve), setting("memory.sizes.k_links")
     allocation, link_gradients = setting("memory.sizes.allocation"), sparse_setting("link_gradients")
+    erase = setting("memory.sizes.erase")
 
     def __init__(
         self,
@@ -92,7 +89,8 @@ class SparseMemory(Recurrent):
         batch_first: bool = False,
         engine: str = "auto",
         *,
-        start: str = "open",
+        erase: bool = False,
+        start: str | Start = "open",
         device: Any = None,
         dtype: Any = None,
     ) -> None:
@@ -105,7 +103,7 @@ class SparseMemory(Recurrent):
             raise ValueError("links: expected at least 1 with link_gradients or allocation='free', got 0")
         if conv != 0 or isinstance(conv, bool):
             checks.positive_int("conv", conv)
-        checks.one_of("start", start, STARTS)
+        self._began = starts.checked(start)
         sizes = SparseSizes(
             memory_size,
             word_size,
@@ -117,38 +115,36 @@ class SparseMemory(Recurrent):
             link_gradients,
             allocation,
             indexes.resolve(index),
+            erase,
         )
+        warn_if_small(memory_size, num_heads, k)
         self.memory = SDNCMemory(sizes) if links else SAMMemory(sizes)
         made: dict[str, Any] = {"device": device, "dtype": checks.floating_dtype("dtype", dtype)}
         # The parameters of a depthwise nn.Conv1d; `past_and_present` applies them in the layout (T, B, D).
         self.conv = nn.Conv1d(input_size, input_size, conv, groups=input_size, **made) if conv else None
         self.interface = nn.Linear(input_size, sizes.interface.size, **made)
         self.output = nn.Linear(input_size + sizes.read_size, self.output_size, **made)
-        offsets = sizes.interface.offsets()
-        with torch.no_grad():
-            for name, shift in STARTS[start].items():
-                self.interface.bias[offsets[name] : offsets[name] + num_heads] += shift
+        starts.numbers(start).move_interface(self.interface, self.memory.interface)
 
     @property
     def reach(self) -> int:
         """How many earlier inputs the interface sees."""
         return 0 if self.conv is None else self.conv.kernel_size[0] - 1
 
-    def start_fields(self, batch: int, like: Tensor) -> dict[str, Any]:
-        return {"window": like.new_zeros(batch, self.reach, self.input_size)}
-
     def start_shapes(self) -> dict[str, tuple[int, ...]]:
         return {"window": (self.reach, self.input_size)}
 
-    def run(self, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> tuple[Tensor, State, Sequence[Access]]:
-        native = getattr(state.memory, "engine", None) == "native"
+    def run(
+        self, plan: Plan, x: Tensor, state: Any, ends: Tensor | None, record: bool
+    ) -> tuple[Tensor, State, Sequence[Access]]:
+        native = plan.engine.name == "native"
         seen, window = self.past_and_present(x, state.window.to(x.dtype), ends, native)
-        ran = engines.run_memory(self, self.interface(seen), state, ends, record)
+        ran = plan.engine.steps(plan.memory, self.interface(seen), state, ends, record)
         y = self.output(torch.cat([x, ran.joint.to(x.dtype)], dim=-1))
         if ends is not None:
             past = torch.arange(x.shape[0], device="cpu")[:, None] >= ends
             y = y.masked_fill(sent(past[..., None], y.device), 0.0)
-        return y, dataclasses.replace(state, **ran.fields, window=window.to(state.window.dtype)), ran.accesses
+        return y, state.with_fields(**ran.fields, window=window.to(state.window.dtype)), ran.accesses
 
     def past_and_present(
         self, x: Tensor, window: Tensor, ends: Tensor | None, native: bool = False
@@ -160,7 +156,7 @@ class SparseMemory(Recurrent):
         if self.conv is None:
             return x, window
         steps, reach = x.shape[0], self.reach
-        untouched = engines.why_touched("conv", self.conv, nn.Conv1d) is None
+        untouched = why_touched("conv", self.conv, nn.Conv1d) is None
         if native and untouched and ends is None and steps >= reach:
             inputs = window, x, self.conv.weight[:, 0], self.conv.bias
             if convolution.why_not(*inputs) is None:
@@ -182,7 +178,7 @@ class SparseMemory(Recurrent):
 
     def extra_repr(self) -> str:
         shown = [f"{name}={value!r}" for name, value in self.memory.settings().items()]
-        shown += [f"batch_first={self.batch_first}", f"engine={self.engine!r}"]
+        shown += [f"start={self.start!r}", f"batch_first={self.batch_first}", f"engine={self.engine!r}"]
         if self.engine == "auto":
             shown.append(f"engine_used={self.engine_used!r}")
         return ", ".join(shown)

@@ -13,32 +13,34 @@ from __future__ import annotations
 import dataclasses
 import json
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
+from torch.utils.data._utils.collate import default_collate_fn_map
 
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory
 from sparsam.engines.native.links import NativeLinks
 from sparsam.engines.native.memory import Kind, NativeMemory
-from sparsam.engines.reference.links import DenseLinks
 from sparsam.layer import SparseMemoryState
 from sparsam.memories.dam import DAMState
 from sparsam.memories.dnc import DNCState
 from sparsam.memories.ntm import NTMState
 from sparsam.memories.sam import SAMState
-from sparsam.memories.sdnc import SDNCState
+from sparsam.memories.sdnc import DenseLinks, SDNCState
 from sparsam.models import LSTMState
-from sparsam.state import DenseMemory, State, TensorStore
+from sparsam.state import DenseMemory, State, TensorStore, cat
 
 STATES = (LSTMState, SAMState, SDNCState, DAMState, NTMState, DNCState, SparseMemoryState)
 
 
 def register_fields(cls: Any, settings: tuple[str, ...] = ()) -> None:
-    """A dataclass as a pytree of those fields that are there; `settings` are constants of the tree."""
-    names = [entry.name for entry in dataclasses.fields(cls) if entry.name not in settings]
+    """A state or store as a pytree of those fields that are there; `settings` are constants of the tree."""
+    every = cls.field_names if issubclass(cls, State) else [entry.name for entry in dataclasses.fields(cls)]
+    names = [name for name in every if name not in settings]
 
     def flatten(value: Any) -> tuple[list[Any], Any]:
         there = [name for name in names if getattr(value, name) is not None]
@@ -78,7 +80,7 @@ def apart(state: State) -> State:
     if state not in _apart:
         start = getattr(state, "start", None)
         copy = state.map(copied)
-        _apart[state] = copy if start is None else dataclasses.replace(copy, start=start.map(copied))  # type: ignore[call-arg]
+        _apart[state] = copy if start is None else copy.with_fields(start=start.map(copied))
     return _apart[state]
 
 
@@ -134,6 +136,17 @@ def dynamic_batch(state: Any) -> Any:
     return [dynamic_batch(child) for child in children]
 
 
+def collated(states: Sequence[State], *, collate_fn_map: Any = None) -> State:
+    """States of single sequences as one batch, for `torch.utils.data.default_collate`."""
+    for state in states:
+        if state.batch_size != 1:
+            raise ValueError(
+                f"states: expected states of one sequence each, state[b], got batch size {state.batch_size}; "
+                "sparsam.cat joins whole batches"
+            )
+    return cat(states)
+
+
 def register() -> None:
     """Make states and stores known to torch."""
     for cls in STATES:
@@ -142,6 +155,7 @@ def register() -> None:
     register_fields(DenseLinks, ("k_links",))
     register_fields(CudaMemory, ("rows", "touched", "entries"))
     register_fields(SparseLinks, ("rows",))
+    default_collate_fn_map[State] = collated
     pytree.register_pytree_node(
         NativeMemory,
         memory_leaves,

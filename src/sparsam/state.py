@@ -6,13 +6,14 @@ Letters used throughout (paper, letter, word in the code):
     K words read per head (`k`), K_L links kept per row (`k_links`).
 
 A state is a value: its methods return new states and leave the old one usable. Memories define their own states as
-dataclasses of batch-first fields. A field is a tensor, a store (a memory or links, see `Store`), or whatever a user's
+records of batch-first fields. A field is a tensor, a store (a memory or links, see `Store`), or whatever a user's
 own controller carries; `start` is the state that `reset` returns to.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -22,6 +23,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from sparsam import checks
+from sparsam.record import Record
 
 Self = TypeVar("Self", bound="State")
 
@@ -73,7 +75,8 @@ def joined(values: Sequence[Any]) -> Any:
     first = values[0]
     if isinstance(first, Tensor):
         one = all(v.stride() == first.stride() and v.data_ptr() == first.data_ptr() for v in values)
-        if one and first.stride(0) == 0 and first.dim() > 1 and not first.requires_grad:
+        # A detached value has the numbers of another one, and not its gradient.
+        if one and first.stride(0) == 0 and first.dim() > 1 and not any(v.requires_grad for v in values):
             return first[:1].expand(sum(v.shape[0] for v in values), *first.shape[1:])
         return torch.cat(list(values))
     if hasattr(first, "cat"):
@@ -81,8 +84,7 @@ def joined(values: Sequence[Any]) -> Any:
     return pytree.tree_map(lambda *parts: joined(parts), *values)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class State:
+class State(Record):
     """Base of all states."""
 
     hidden: Tensor | None  # h (B, H) of an LSTM or GRU, (B, layers, H) with several layers; None for other controllers
@@ -95,22 +97,10 @@ class State:
 
     def values(self) -> Iterator[tuple[str, Any]]:
         """Name and value of each field that is there, without `start`."""
-        for entry in dataclasses.fields(self):
-            value = getattr(self, entry.name)
-            if entry.name != "start" and value is not None:
-                yield entry.name, value
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The fields; what a model noted on a state that it put out is not for files."""
-        return {name: value for name, value in self.__dict__.items() if name != "checked"}
-
-    def with_fields(self: Self, **fields: Any) -> Self:
-        """A state with other values in some fields: what `dataclasses.replace` gives, without its checks."""
-        if torch.compiler.is_compiling():  # not every torch can trace what follows
-            return dataclasses.replace(self, **fields)
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, **fields)
-        return made
+        for name in self.field_names:
+            value = getattr(self, name)
+            if name != "start" and value is not None:
+                yield name, value
 
     def map(self: Self, change: Callable[[Any], Any]) -> Self:
         """A state with `change` applied to every tensor and store."""
@@ -118,11 +108,11 @@ class State:
         for name, value in self.values():
             single = isinstance(value, Tensor) or name != "controller"
             changed[name] = change(value) if single else pytree.tree_map(change, value)
-        return dataclasses.replace(self, **changed)
+        return self.with_fields(**changed)
 
     def _with_start(self: Self, changed: Self, change: Callable[[Self], Self]) -> Self:
         start = getattr(self, "start", None)
-        return changed if start is None else dataclasses.replace(changed, start=change(start))  # type: ignore[call-arg]
+        return changed if start is None else changed.with_fields(start=change(start))
 
     @property
     def batch_size(self) -> int:
@@ -169,11 +159,11 @@ class State:
             if name not in theirs or getattr(theirs[name], "shape", None) != getattr(value, "shape", None):
                 raise ValueError(f"other: expected {name} {described(value)}, got {described(theirs.get(name))}")
         changed = {name: blended(mask, theirs[name], value) for name, value in self.values()}
-        mixed = dataclasses.replace(self, **changed)
+        mixed = self.with_fields(**changed)
         ours, start = getattr(self, "start", None), getattr(other, "start", None)
         if start is None or start is ours or ours is None:
             return mixed
-        return dataclasses.replace(mixed, start=ours.blend(mask, start))  # type: ignore[call-arg]
+        return mixed.with_fields(start=ours.blend(mask, start))
 
     def reset(self: Self, mask: Tensor) -> Self:
         """The batch elements where `mask` (B,) holds start anew, the others go on."""
@@ -194,6 +184,33 @@ class State:
         """`n` copies of every batch element, side by side: beam search, several continuations of one past."""
         checks.positive_int("n", n)
         return self[torch.arange(self.batch_size, device="cpu").repeat_interleave(n)]
+
+    def pack(self, rows: int | None = None) -> dict[str, Tensor]:
+        """The state in tensors (B, ...) of fixed shape, with up to `rows` rows of a sparse memory (`sparsam.packing`).
+
+        `model.unpack` makes the state again, in this process or another: the same bits in all that follows.
+        """
+        from sparsam import packing
+
+        return packing.pack(self, rows)
+
+    def ticket(self) -> Tensor:
+        """(B, 10) numbers that stand for this state, detached, in this process (`sparsam.tickets`)."""
+        from sparsam.tickets import TABLE
+
+        device = next(value.device for _, value in self.values() if isinstance(value, Tensor))
+        return torch.from_numpy(TABLE.put(self.detach())).to(device)
+
+    def numpy(self) -> Any:
+        """The state's tickets as an array. TensorDict asks for it when a state is put in, and holds tickets."""
+        tensors = [value for _, value in self.values() if isinstance(value, Tensor)]
+        if torch.is_grad_enabled() and any(value.requires_grad for value in tensors):
+            warnings.warn(
+                "state: a TensorDict holds its tickets, through which no gradient passes; what is learned through time "
+                "has to be in one call, and state.detach() says so without this warning",
+                stacklevel=2,
+            )
+        return self.ticket().numpy(force=True)
 
     def memory_rows(self, b: int) -> tuple[Tensor, Tensor]:
         """Rows (ascending) and words of batch element `b` that differ from the initial memory."""
@@ -247,11 +264,11 @@ def cat(states: Sequence[Self]) -> Self:
         shapes = {tuple(other[name].shape[1:]) for other in fields if hasattr(value, "shape")}
         if len(shapes) > 1:
             raise ValueError(f"states: expected {name} of one shape in each, got {', '.join(map(str, sorted(shapes)))}")
-    whole = dataclasses.replace(states[0], **{n: joined([other[n] for other in fields]) for n in fields[0]})
+    whole = states[0].with_fields(**{n: joined([other[n] for other in fields]) for n in fields[0]})
     starts = [getattr(state, "start", None) for state in states]
     if any(start is None for start in starts):
         return whole
-    return dataclasses.replace(whole, start=cat(starts))  # type: ignore[call-arg, type-var]
+    return whole.with_fields(start=cat([start for start in starts if start is not None]))
 
 
 def changed_rows(words: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:

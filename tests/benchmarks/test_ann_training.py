@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import ann_training
-from sparsam.experiments.figure2 import OPTIMIZER
+from sparsam.lab.recipes.figure2 import OPTIMIZER
 
 
 def test_the_rate_falls_from_the_first_good_evaluation_on() -> None:

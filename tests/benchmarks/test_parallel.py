@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from benchmarks import parallel
-from sparsam.training.config import RunConfig
-from sparsam.training.folder import RunFolder
+from sparsam.lab.training.config import RunConfig
+from sparsam.lab.training.folder import RunFolder
 
 
 def made_up(form: str, count: int, config: RunConfig, folder: Path, timeout: float) -> RunFolder:

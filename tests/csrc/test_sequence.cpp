@@ -58,7 +58,7 @@ struct Problem {
   ForwardCall<double> call(Versions<double> versions, int threads, bool record) const {
     return {shape,        x.data(),     weights(),    zeros.data(),
             zeros.data(), zeros.data(), std::vector<int32_t>(kBatch * shape.reads(), -1), zeros.data(),
-            std::vector<int64_t>{20, 13, 0, 20, 1}, std::move(versions), record, true, threads, {}};
+            std::vector<int64_t>{20, 13, 0, 20, 1}, std::move(versions), record, true, threads};
   }
   Versions<double> fresh() const {
     Versions<double> out;
@@ -138,11 +138,11 @@ void interrupted() {
     call.shape = longer;
     call.x = x.data();
     call.lengths.assign(kBatch, 400);
-    call.check = [] { throw std::runtime_error("enough"); };
     bool thrown = false;
     try {
+      const Watch watch([] { throw std::runtime_error("enough"); }, std::chrono::milliseconds(0));
       run_forward(call);
-    } catch (const std::runtime_error&) {
+    } catch (const Interrupted&) {
       thrown = true;
     }
     CHECK(thrown);

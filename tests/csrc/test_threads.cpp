@@ -54,14 +54,14 @@ struct Problem {
   std::vector<double> run(const Versions<double>& versions, int threads, bool backward) const {
     ForwardCall<double> call{shape, x.data(), {}, nullptr, nullptr, zeros.data(),
                              std::vector<int32_t>(size_t(kBatch) * shape.reads(), -1), zeros.data(),
-                             std::vector<int64_t>(kBatch, shape.steps), versions, backward, false, threads, {}};
+                             std::vector<int64_t>(kBatch, shape.steps), versions, backward, false, threads};
     auto record = run_forward(call);
     std::vector<double> out(record->out.get(), record->out.get() + record->out.size);
     if (!backward) return out;
     const std::vector<double> d_joint(record->out.size, 0.5);
     BackwardCall<double> back{x.data(), {}, d_joint.data(), nullptr, nullptr, nullptr, nullptr,
                               std::vector<RowGradients<double>>(kBatch), std::vector<LinkEntries<double>>(kBatch), true,
-                              true, threads, {}};
+                              true, threads};
     auto gradients = run_backward(*record, std::move(back));
     out.insert(out.end(), gradients->x.get(), gradients->x.get() + gradients->x.size);
     return out;

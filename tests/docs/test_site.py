@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import sparsam
+from tests.docs.test_words import raw_markdown
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -24,8 +25,9 @@ NEEDED = [name for name in ("mkdocs", "material", "mkdocstrings") if importlib.u
 def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = page.read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    if "sparsam.hub" in text:
-        pytest.importorskip("huggingface_hub", reason="this page is about the Hub")
+    for adapter, package in (("hub", "huggingface_hub"), ("torchrl", "torchrl"), ("sb3", "sb3_contrib")):
+        if f"sparsam.adapters.{adapter}" in text:
+            pytest.importorskip(package, reason=f'this page is about {package}: pip install "sparsam[guests,hub]"')
     if "sparsam.SparseMemory" in text and not hasattr(sparsam, "SparseMemory"):
         pytest.skip("this version has no memory layer")
     monkeypatch.chdir(tmp_path)
@@ -41,7 +43,10 @@ def test_site_builds_without_a_warning(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WARNING" not in done.stdout + done.stderr
-    reference = (tmp_path / "site" / "reference" / "models" / "index.html").read_text()
-    assert all(f'id="sparsam.{name}"' in reference for name in sparsam.__all__)
+    shown = {file: raw_markdown(file.read_text(encoding="utf-8")) for file in (tmp_path / "site").rglob("*.html")}
+    assert not {str(file.relative_to(tmp_path)): found for file, found in shown.items() if found}
+    reference = "".join(page.read_text() for page in (tmp_path / "site" / "reference").rglob("*.html"))
+    assert not [name for name in sparsam.__all__ if f'id="sparsam.{name}"' not in reference]
+    assert reference.index('id="sparsam.SAM"') < reference.index('id="sparsam.LSTM"')
     commands = (tmp_path / "site" / "reference" / "cli" / "index.html").read_text()
     assert "sparsam ask" in commands and "--calibrate" in commands

@@ -7,7 +7,6 @@ state. A crash ends the program, which is how the test sees it.
 from __future__ import annotations
 
 import copy
-import dataclasses
 import random
 import sys
 
@@ -100,10 +99,10 @@ def altered(state, draw: random.Random):
     """A state with one field changed, as after `torch.load` of a damaged file or a mistaken `replace`."""
     if draw.random() < 0.35:
         name = draw.choice(TENSORS)
-        return dataclasses.replace(state, **{name: altered_tensor(getattr(state, name), draw)})
+        return state.with_fields(**{name: altered_tensor(getattr(state, name), draw)})
     memory = copy.copy(state.memory)
     memory.__setstate__(altered_saved(state.memory.__getstate__(), draw))
-    return dataclasses.replace(state, memory=memory)
+    return state.with_fields(memory=memory)
 
 
 def ordinary(state) -> bool:
@@ -115,7 +114,7 @@ def swapped(states: dict, draw: random.Random):
     """Parts of states of different models and sizes in one."""
     first, second = (states[draw.choice(list(states))] for _ in range(2))
     name = draw.choice(["memory", *TENSORS])
-    return dataclasses.replace(first, **{name: getattr(second, name)})
+    return first.with_fields(**{name: getattr(second, name)})
 
 
 def run(seed: int, cases: int) -> None:

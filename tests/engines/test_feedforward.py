@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import sparsam
-from sparsam import engines
 from sparsam.controllers.gru import gru_step
 from sparsam.engines.engine import Cell
 from sparsam.engines.feedforward import as_gru
@@ -33,7 +32,7 @@ def test_a_gru_that_keeps_nothing_is_a_feed_forward_layer() -> None:
 @pytest.mark.parametrize("name", ["sam", "sdnc"])
 def test_it_runs_inside_the_native_loop_and_carries_nothing(name: str) -> None:
     model = model_of(name, engine="native")
-    assert str(engines.plan(model)) == "native"
+    assert str(model.plan) == "native"
     _, state = model(torch.randn(5, 2, 3))
     assert state.hidden is None and state.start.hidden is None
 
@@ -43,7 +42,7 @@ def test_the_same_as_step_by_step(name: str) -> None:
     """A hook makes the engine call the controller; outputs and all gradients are the same."""
     fused, called = model_of(name).double(), model_of(name).double()
     called.controller.layers[0].register_forward_hook(lambda module, inputs, output: None)
-    assert engines.plan(fused).fused and "controller.layers[0] has hooks" in str(engines.plan(called))
+    assert fused.plan.fused and "controller.layers[0] has hooks" in str(called.plan)
     x = torch.randn(6, 3, 3, dtype=torch.float64)
     found = []
     for model in (fused, called):
@@ -67,7 +66,4 @@ def test_half_precision(dtype: torch.dtype) -> None:
 
 def test_several_layers_are_called() -> None:
     model = model_of("sam", num_layers=2)
-    assert (
-        str(engines.plan(model))
-        == "native, step by step (a feed-forward controller of 2 layers is called step by step)"
-    )
+    assert str(model.plan) == "native, step by step (a feed-forward controller of 2 layers is called step by step)"

@@ -41,16 +41,16 @@ def arguments(cell, sizes, memory=None, record=True, steps=STEPS, output=False):
     floats = [tensor(steps, BATCH, INPUTS if blocks else sizes.interface.size)]
     if blocks:
         floats += [tensor(blocks, INPUTS + read), tensor(blocks, HIDDEN), tensor(blocks), tensor(blocks)]
-        floats += [tensor(sizes.interface.size, HIDDEN), tensor(sizes.interface.size), tensor(BATCH, HIDDEN)]
-        floats += [tensor(BATCH, HIDDEN) if cell == "lstm" else None]
+        floats += [tensor(sizes.interface.size, HIDDEN), tensor(sizes.interface.size)]
+        floats += [tensor(OUTPUTS, HIDDEN + read), tensor(OUTPUTS)] if output else [None, None]
+        floats += [tensor(BATCH, HIDDEN), tensor(BATCH, HIDDEN) if cell == "lstm" else None]
     else:
-        floats += [None] * 8
+        floats += [None] * 10
     floats += [tensor(BATCH, sizes.heads, sizes.width), torch.zeros(BATCH, sizes.heads, sizes.k, dtype=torch.float64)]
-    floats += [tensor(OUTPUTS, HIDDEN + read), tensor(OUTPUTS)] if output else [None, None]
     rows = torch.full((BATCH, sizes.heads, sizes.k), -1)
     name = fresh(sizes) if memory is None else memory
     width = HIDDEN if blocks else 0
-    return (*floats, name, rows, torch.tensor([steps, max(steps - 1, 1)]), as_text(sizes), cell, width, record)
+    return (*floats, name, rows, torch.tensor([steps, max(steps - 1, 1)]), as_text(sizes), cell, width, 0.0, record)
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
@@ -105,14 +105,12 @@ def test_gradients_by_differences():
 
     def run(words, other, *floats):
         begun, else_ = (torch.ops.sparsam.begin(w, BATCH, kind(sizes)) for w in (words, other))
-        out = torch.ops.sparsam.sequence(*floats, *given[10:13], begun, *given[14:])
+        out = torch.ops.sparsam.sequence(*floats, *given[12:13], begun, *given[14:])
         kept = torch.ops.sparsam.choose(torch.tensor([True, False]), out[5], else_)
-        more = torch.ops.sparsam.sequence(
-            floats[0].flip(0), *floats[1:], out[4], *given[11:13], kept, out[6], *given[15:]
-        )
+        more = torch.ops.sparsam.sequence(floats[0].flip(0), *floats[1:], out[4], kept, out[6], *given[15:])
         return out[0], more[0]
 
-    assert torch.autograd.gradcheck(lambda a, b, x: run(a, b, x, *given[1:10]), (words, other, given[0]), atol=1e-6)
+    assert torch.autograd.gradcheck(lambda a, b, x: run(a, b, x, *given[1:12]), (words, other, given[0]), atol=1e-6)
 
 
 def test_a_description_survives_as_text():

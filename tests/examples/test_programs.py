@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 
 FOLDER = Path(__file__).parents[2] / "examples"
 
@@ -27,6 +31,26 @@ def test_own_model(capsys):
 
 def test_rl_with_resets_learns():
     assert load("rl_with_resets").main(updates=40, delay=1, piece=6) > 0.5  # measured 1.0; chance is 0
+
+
+def test_popgym_ppo_learns():
+    best = load("popgym_ppo").main(steps=32_768, env="cards")
+    assert best > -0.2  # measured +0.08; chance is -0.5
+
+
+def test_its_cards_are_popgyms():
+    pytest.importorskip("popgym", reason='popgym is not installed: pip install "sparsam[guests]"')
+    example = load("popgym_ppo")
+    theirs, ours = example.Popgym(3, seed=0), example.Cards(3, seed=0)
+    for _ in range(2):  # episodes
+        ours.decks = torch.tensor([game.deck.suits_idx[game.deck.idx[::-1]].tolist() for game in theirs.games])
+        for _ in range(51):
+            assert torch.equal(ours.observe(), theirs.observe())
+            action = torch.randint(4, (3,))
+            (reward, done), (expected, ended) = ours.step(action), theirs.step(action)
+            torch.testing.assert_close(reward, expected.float())
+            assert torch.equal(done, ended)
+        assert bool(done.all())
 
 
 def test_serve_users():
@@ -56,3 +80,13 @@ def test_notebook(name, tmp_path):
         assert not cell.get("outputs"), "notebooks are kept without outputs"
         cell.source = re.sub(r"^STEPS = .*$", "STEPS = 5", cell.source, flags=re.MULTILINE)
     nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute(cwd=str(tmp_path))
+
+
+def test_ddp_ends_cleanly_with_the_same_weights():
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*command, str(FOLDER / "ddp.py")], capture_output=True, text=True, timeout=240,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "the same weights everywhere: True" in done.stdout and "terminate called" not in done.stderr

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from .oracle import sigmoid, similarity, softmax, softplus
+from .functions import sigmoid, similarity, softmax, softplus
 
 
 def definition(model, x, memory):

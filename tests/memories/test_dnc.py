@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from .oracle import sigmoid, similarity, softmax, softplus
+from .functions import sigmoid, similarity, softmax, softplus
 
 
 def definition(model, x, memory):

@@ -10,23 +10,21 @@ import torch
 from torch import nn
 
 import sparsam
-from sparsam.composition import MemoryModel
 from sparsam.controllers.bypass import BypassOutput
 from sparsam.controllers.kind import ControllerKind
 from sparsam.memories.addressing import Addressing, MaskedAddressing
-from sparsam.memories.allocation import ALLOCATIONS
 from sparsam.memories.dam import DAMMemory
 from sparsam.memories.description import SparseSizes
 from sparsam.memories.dnc import DNCMemory
-from sparsam.memories.freeing import Deallocation, Freeing
 from sparsam.memories.memory import Memory
 from sparsam.memories.ntm import NTMMemory
 from sparsam.memories.sam import SAMMemory
 from sparsam.memories.sdnc import SDNCMemory
-from sparsam.recurrent import Recurrent
+from sparsam.models.composition import MemoryModel
+from sparsam.models.contract import Recurrent
 
 SIZES = dict(input_size=3, output_size=2, hidden_size=5, memory_size=8, word_size=4, num_heads=2)
-OPTIONS = {"masked", "layer_norm", "bypass_dropout", "deallocate"}
+OPTIONS = {"masked", "layer_norm", "bypass_dropout"}
 
 
 @pytest.mark.parametrize(
@@ -42,12 +40,11 @@ def test_the_description_knows_only_what_engines_run():
 
 def test_arguments_of_the_constructors_choose_the_parts():
     model = sparsam.DNC(**SIZES, masked=True, deallocate=True, bypass_dropout=0.25)
-    assert type(model.memory.addressing) is MaskedAddressing and type(model.memory.freeing) is Deallocation
+    assert type(model.memory.addressing) is MaskedAddressing
     assert type(model.output) is BypassOutput and (model.masked, model.deallocate) == (True, True)
     model = sparsam.SDNC(**SIZES, allocation="free")
-    assert type(model.memory.addressing) is Addressing and model.memory.allocation is ALLOCATIONS["free"]
+    assert type(model.memory.addressing) is Addressing
     assert type(model.output) is nn.Linear and not model.masked
-    assert type(sparsam.DNC(**SIZES).memory.freeing) is Freeing
 
 
 def test_parts_stay_when_a_setting_changes():

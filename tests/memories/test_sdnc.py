@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-import numpy as np
 import pytest
 import torch
 
 import sparsam
 from sparsam import engines
-from sparsam.engines.reference import links as links_module
 from sparsam.memories import sdnc as module
-
-from .oracle import Oracle
+from tests import oracle
 
 
 def strong(make, **changes):
@@ -39,26 +34,20 @@ def test_equals_its_definition(make, engine, k_links, similarity, blank):
     memory = None if blank else torch.randn(2, 11, 4, dtype=torch.float64)
     y, state = model(x, model.initial_state(2, initial_memory=memory))
     for b in range(2):
-        oracle = Oracle(model, None if memory is None else memory[b].numpy())
-        expected = np.stack([oracle.step(step) for step in x[:, b].numpy()])
-        np.testing.assert_allclose(y[:, b].detach().numpy(), expected, rtol=1e-8, atol=1e-10)
-        for h in range(2):
-            assert state.read_rows[b, h].tolist() == list(oracle.previous[h])
+        expected, plain = oracle.run(model, x[:, b], None if memory is None else memory[b])
+        torch.testing.assert_close(y[:, b], expected, rtol=1e-8, atol=1e-10)
+        assert state.read_rows[b].tolist() == plain.rows
 
 
 def test_links_equal_the_definition(make):
     model = strong(make, k_links=2, memory_size=11)
-    x = torch.randn(9, 1, 3, dtype=torch.float64)
-    oracle, state = Oracle(model, None), model.initial_state(1)
-    for step in x:
-        oracle.step(step[0].numpy())
-        _, state = model(step[None], state)
-        ours = {"N": state.links.predecessors, "P": state.links.successors, "p": state.links.precedence[:, None]}
-        for name, rows in {"N": oracle.before, "P": oracle.after, "p": [oracle.p]}.items():
-            dense = np.zeros((len(rows), 11))
-            for i, row in enumerate(rows):
-                dense[i, list(row)] = list(row.values())
-            np.testing.assert_allclose(ours[name][0].detach().numpy(), dense, rtol=1e-9, atol=1e-12, err_msg=name)
+    x, state = torch.randn(9, 1, 3, dtype=torch.float64), model.initial_state(1)
+    for t in range(9):
+        _, state = model(x[t : t + 1], state)
+        _, plain = oracle.run(model, x[: t + 1, 0])
+        ours = (state.links.predecessors, state.links.successors, state.links.precedence)
+        for mine, theirs in zip(ours, (plain.before, plain.after, plain.precedence)):
+            torch.testing.assert_close(mine[0].detach(), theirs.detach(), rtol=1e-9, atol=1e-12)
 
 
 def run(model, x, memory):
@@ -71,10 +60,10 @@ def test_links_are_constants_for_the_gradient(make, monkeypatch):
     x = torch.randn(5, 2, 3, dtype=torch.float64, requires_grad=True)
     memory = torch.randn(7, 4, dtype=torch.float64)
     ours = torch.autograd.grad(run(model, x, memory).sum(), x)[0]
-    recorded = []
+    recorded, update = [], module.update_links
 
     def record(*args):
-        recorded.append(links_module.update_links(*args))
+        recorded.append(update(*args))
         return recorded[-1]
 
     monkeypatch.setattr(module, "update_links", record)
@@ -117,7 +106,7 @@ def test_gradcheck_of_initial_links(make):
 
     def run(*values):
         parts = [torch.zeros(on.shape, dtype=torch.float64).masked_scatter(on, v) for on, v in zip(support, values)]
-        return model(x[:2], dataclasses.replace(state, links=links_module.DenseLinks(*parts)))[0]
+        return model(x[:2], state.with_fields(links=module.DenseLinks(*parts)))[0]
 
     assert torch.autograd.gradcheck(run, values)
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 import pytest
 import torch
 
 import sparsam
 from sparsam import engines
-from sparsam.engines.reference import free_usage
-
-from .oracle import Oracle
+from sparsam.memories import sdnc as module
+from tests import oracle
 
 ENGINES = ["reference"] + [
     name
@@ -47,12 +45,11 @@ def test_equals_its_definition(make, engine, rows, blank):
     memory = None if blank else torch.randn(2, rows, 4, dtype=torch.float64)
     y, state = model(x, model.initial_state(2, initial_memory=memory))
     for b in range(2):
-        oracle = Oracle(model, None if memory is None else memory[b].numpy())
-        expected = np.stack([oracle.step(step) for step in x[:, b].numpy()])
-        np.testing.assert_allclose(y[:, b].detach().numpy(), expected, rtol=1e-8, atol=1e-10)
-        np.testing.assert_allclose(usage_of(state, b).numpy(), oracle.usage, rtol=1e-8, atol=1e-10)
+        expected, plain = oracle.run(model, x[:, b], None if memory is None else memory[b])
+        torch.testing.assert_close(y[:, b], expected, rtol=1e-8, atol=1e-10)
+        torch.testing.assert_close(usage_of(state, b), plain.usage, rtol=1e-8, atol=1e-10)
         if rows < 11:
-            assert min(oracle.usage) > 0  # every row was used, so rows were used again
+            assert plain.usage.min() > 0  # every row was used, so rows were used again
 
 
 def full(model, row: int, usage: float = 1.0):
@@ -76,7 +73,7 @@ def full(model, row: int, usage: float = 1.0):
         part = {"rows": rows, "words": words, "recency": recency, **links, "usage_rows": rows, "usage": full_rows}
         saved["parts"] = [part]
         memory.__setstate__(saved)
-    return dataclasses.replace(state, memory=memory, **read)
+    return state.with_fields(memory=memory, **read)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -105,7 +102,7 @@ def test_gradcheck_of_a_step(make):
     inputs = [value.clone().requires_grad_() for value in (x[8:], state.hidden, state.read_weights)]
 
     def step(x, hidden, read_weights):
-        return model(x, dataclasses.replace(state, hidden=hidden, read_weights=read_weights))[0]
+        return model(x, state.with_fields(hidden=hidden, read_weights=read_weights))[0]
 
     assert torch.autograd.gradcheck(step, inputs)
 
@@ -121,11 +118,11 @@ def test_gradcheck_of_a_sequence_with_its_usages_given(make, monkeypatch):
         return model(x, model.initial_state(1, initial_memory=memory))[0]
 
     ours = torch.autograd.grad(run(x).sum(), x)[0]
-    given, filled = [], free_usage.filled
-    monkeypatch.setattr(free_usage, "filled", lambda *args: given.append(filled(*args)) or given[-1])
+    given, filled = [], module.filled
+    monkeypatch.setattr(module, "filled", lambda *args: given.append(filled(*args)) or given[-1])
     run(x)
     queue: list = []
-    monkeypatch.setattr(free_usage, "filled", lambda *_: queue.pop(0))
+    monkeypatch.setattr(module, "filled", lambda *_: queue.pop(0))
 
     def with_given_usages(x):
         queue.extend(given)

@@ -52,8 +52,10 @@ def run(installed: Path, *arguments: str, cwd: Path, stdin: str = "") -> subproc
 def test_contents(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    assert wheel.stat().st_size < 5_000_000
-    assert {"sparsam/py.typed", "sparsam/weights/babi-sam.safetensors", "sparsam/weights/babi-sam.md"} <= set(names)
+    assert wheel.stat().st_size < 10_000_000
+    assert {"sparsam/py.typed", "sparsam/lab/viewer/page.html"} <= set(names)
+    trained = {f"sparsam/trained/{file.name}" for file in (ROOT / "weights").iterdir()}
+    assert len(trained) == 22 and trained <= set(names)
     for licence in ("LICENSE", "nanobind.txt", "robin-map.txt"):
         assert any(name.endswith(licence) and ".dist-info/licenses/" in name for name in names), licence
     assert any(re.fullmatch(r"sparsam/_native.*\.(so|pyd)", name) for name in names)
@@ -72,7 +74,7 @@ def test_runs_the_readme_without_a_compiler(installed: Path, tmp_path: Path) -> 
 
 def test_answers_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
     story = "Mary went to the kitchen.\nJohn went to the garden.\nWhere is Mary?\n"
-    done = run(installed, "-m", "sparsam", "ask", "babi-sam", cwd=tmp_path, stdin=story)
+    done = run(installed, "-m", "sparsam.lab.cli", "ask", "babi-sam", cwd=tmp_path, stdin=story)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Where is Mary? kitchen (")
     assert list(tmp_path.iterdir()) == []

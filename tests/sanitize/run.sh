@@ -14,9 +14,9 @@ export SPARSAM_SANITIZED=$PWD/$core PYTHONPATH=$PWD/tests/sanitize${PYTHONPATH:+
 LD_PRELOAD=$preload "$python" -c "
 from sparsam import _native
 assert 'sanitize_python' in _native.__file__, _native.__file__"
-tests=${PYTEST_ARGS:-"tests/engines/test_native_fuzz.py tests/engines/test_state_fuzz.py tests/engines/test_native_core.py
-  tests/engines/test_native_rollback.py tests/engines/test_native_sdnc.py tests/engines/test_native_index.py
-  tests/engines/test_native_ring.py tests/engines/test_native_search.py tests/engines/test_array_index.py
+tests=${PYTEST_ARGS:-"tests/engines/native/test_fuzz.py tests/engines/test_state_fuzz.py tests/engines/native/test_core.py
+  tests/engines/native/test_rollback.py tests/engines/native/test_sdnc.py tests/engines/native/test_index.py
+  tests/engines/native/test_ring.py tests/engines/native/test_search.py tests/engines/native/test_array_index.py
   tests/engines/test_same_bits.py tests/test_state_algebra.py tests/test_state_machine.py
-  tests/test_default_device.py"}
+  tests/models/test_default_device.py"}
 LD_PRELOAD=$preload exec "$python" -m pytest -q -p no:cacheprovider $tests

@@ -43,9 +43,6 @@ class FeedForwardKind(ControllerKind):
     def output_size(self, module: Any, hidden_size: int) -> int:
         return int(module.output_size)
 
-    def fields(self, module: nn.Module, batch: int, like: Tensor) -> dict[str, Any]:
-        return {}
-
     def step(self, module: nn.Module, x: Tensor, state: Any) -> tuple[Tensor, dict[str, Any]]:
         return module(x), {}
 
@@ -55,8 +52,8 @@ class FeedForwardKind(ControllerKind):
             return f"a feed-forward controller of {len(module.layers)} layers is called step by step"
         return touched or untouched_linear("controller.layers[0]", module.layers[0])
 
-    def weights(self, module: Any) -> tuple[Tensor, Tensor]:
-        return module.layers[0].weight, module.layers[0].bias
+    def places(self, module: Any) -> tuple[tuple[nn.Module, str], ...]:
+        return (module.layers[0], "weight"), (module.layers[0], "bias")
 
 
 register(FeedForwardKind())

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from sparsam.controllers.compilable import GRUController
 from sparsam.controllers.kind import ControllerKind, register
 from sparsam.controllers.layers import carried_shape, layers_first, layers_last, why_not_plain
+from sparsam.start import Start
 
 
 def gru_step(controller: nn.RNNBase, x: Tensor, hidden: Tensor) -> Tensor:
@@ -38,11 +39,14 @@ class GRUKind(ControllerKind):
     def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
         return GRUController(input_size, hidden_size, num_layers, dropout=dropout, **factory)
 
+    @torch.no_grad()
+    def begin(self, module: Any, start: Start) -> None:
+        super().begin(module, start)
+        for layer in range(module.num_layers):
+            getattr(module, f"bias_hh_l{layer}").view(3, -1)[1] += start.forget  # z keeps h_{t-1}
+
     def output_size(self, module: Any, hidden_size: int) -> int:
         return int(module.hidden_size)
-
-    def fields(self, module: Any, batch: int, like: Tensor) -> dict[str, Any]:
-        return {"hidden": like.new_zeros(batch, *carried_shape(module))}
 
     def shapes(self, module: Any) -> dict[str, tuple[int, ...]]:
         return {"hidden": carried_shape(module)}
@@ -58,8 +62,8 @@ class GRUKind(ControllerKind):
     def why_not_fused(self, module: Any) -> str | None:
         return super().why_not_fused(module) or why_not_plain(module)
 
-    def weights(self, module: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        return module.weight_ih_l0, module.weight_hh_l0, module.bias_ih_l0, module.bias_hh_l0
+    def places(self, module: Any) -> tuple[tuple[nn.Module, str], ...]:
+        return tuple((module, name) for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"))
 
 
 register(GRUKind())

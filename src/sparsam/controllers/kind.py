@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sparsam.controllers.untouched import why_touched
+from sparsam.start import Start
 
 
 class ControllerKind(ABC):
@@ -29,13 +30,18 @@ class ControllerKind(ABC):
     def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
         """A new controller; `factory` holds device and dtype."""
 
+    def begin(self, module: nn.Module, start: Start) -> None:
+        """Move the first weights of a new controller."""
+        if start.feedforward:
+            raise ValueError(f"start.feedforward: expected 0 beside controller={self.name!r}, got {start.feedforward}")
+
     def output_size(self, module: nn.Module, hidden_size: int) -> int:
         """H, the width of h_t."""
         return hidden_size
 
-    @abstractmethod
     def fields(self, module: nn.Module, batch: int, like: Tensor) -> dict[str, Any]:
-        """What a state holds for the controller before the first step: `hidden`, `cell` or `controller`."""
+        """What a state holds for the controller before the first step: zeros of its `shapes`."""
+        return {name: like.new_zeros(batch, *shape) for name, shape in self.shapes(module).items()}
 
     def shapes(self, module: nn.Module) -> dict[str, tuple[int, ...]]:
         """Shapes of those fields that are one tensor, without the batch dimension."""
@@ -52,9 +58,13 @@ class ControllerKind(ABC):
         twin = self.twin is not None and isinstance(module, self.twin)
         return why_touched("controller", module, self.twin if twin else self.module)  # type: ignore[arg-type]
 
-    def weights(self, module: nn.Module) -> tuple[Tensor, ...]:
-        """W_ih, W_hh, b_ih and b_hh of a controller that can be fused; W and b of a feed-forward one."""
+    def places(self, module: nn.Module) -> tuple[tuple[nn.Module, str], ...]:
+        """Where W_ih, W_hh, b_ih and b_hh of a controller that can be fused are; W and b of a feed-forward one."""
         raise TypeError(f"controller: expected one that an engine can fuse, got kind {self.name!r}")
+
+    def weights(self, module: nn.Module) -> tuple[Tensor, ...]:
+        """The tensors there."""
+        return tuple(getattr(layer, name) for layer, name in self.places(module))
 
 
 KINDS: dict[str, ControllerKind] = {}

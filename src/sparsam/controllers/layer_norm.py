@@ -15,6 +15,8 @@ from torch.nn import functional as F
 from sparsam import checks
 from sparsam.controllers.compilable import LSTMController
 from sparsam.controllers.kind import ControllerKind, register
+from sparsam.controllers.lstm import begin_lstm
+from sparsam.start import Start
 
 
 class ControllerNorm(nn.Module):
@@ -67,12 +69,12 @@ class NormalisedLSTMKind(ControllerKind):
             raise ValueError(f"num_layers: expected 1 with a layer-normalised controller, got {num_layers}")
         return NormalisedLSTM(input_size, hidden_size, **factory)
 
+    def begin(self, module: Any, start: Start) -> None:
+        super().begin(module, start)  # what is normalised cannot be held by small weights
+        begin_lstm(module, start)
+
     def output_size(self, module: Any, hidden_size: int) -> int:
         return int(module.hidden_size)
-
-    def fields(self, module: Any, batch: int, like: Tensor) -> dict[str, Any]:
-        zeros = like.new_zeros(batch, module.hidden_size)
-        return {"hidden": zeros, "cell": zeros}
 
     def shapes(self, module: Any) -> dict[str, tuple[int, ...]]:
         return {"hidden": (module.hidden_size,), "cell": (module.hidden_size,)}

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from sparsam.controllers.compilable import LSTMController
 from sparsam.controllers.kind import ControllerKind, register
 from sparsam.controllers.layers import carried_shape, layers_first, layers_last, why_not_plain
+from sparsam.start import Start
 
 
 def lstm_step(controller: nn.RNNBase, x: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
@@ -26,6 +27,26 @@ def lstm_step(controller: nn.RNNBase, x: Tensor, hidden: Tensor, cell: Tensor) -
     return torch.sigmoid(o) * torch.tanh(cell), cell
 
 
+@torch.no_grad()
+def begin_lstm(controller: nn.RNNBase, start: Start) -> None:
+    """Move the forget gates, and with `start.feedforward` the weights that make every layer a feed-forward one.
+
+    Such a layer is h_t = o tanh(i tanh(W x_t + b) + f c_{t-1}) with o = i = sigmoid(start.feedforward) = 1 - f.
+    """
+    gates = [0, 1, 3]  # torch's order: input, forget, cell, output
+    for layer in range(controller.num_layers):
+        into, recurrent, bias, other = (
+            getattr(controller, f"{part}_l{layer}") for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        )
+        if start.feedforward:
+            into.unflatten(0, (4, -1))[gates] = 0.0
+            recurrent.zero_()
+            other.zero_()
+            held = bias.new_tensor([[1.0], [-1.0], [1.0]]) * start.feedforward
+            bias.view(4, -1)[gates] = held
+        other.view(4, -1)[1] += start.forget
+
+
 class LSTMKind(ControllerKind):
     """States carry `hidden` and `cell`."""
 
@@ -37,12 +58,11 @@ class LSTMKind(ControllerKind):
     def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
         return LSTMController(input_size, hidden_size, num_layers, dropout=dropout, **factory)
 
+    def begin(self, module: Any, start: Start) -> None:
+        begin_lstm(module, start)
+
     def output_size(self, module: Any, hidden_size: int) -> int:
         return int(module.hidden_size)
-
-    def fields(self, module: Any, batch: int, like: Tensor) -> dict[str, Any]:
-        zeros = like.new_zeros(batch, *carried_shape(module))
-        return {"hidden": zeros, "cell": zeros}
 
     def shapes(self, module: Any) -> dict[str, tuple[int, ...]]:
         return {"hidden": carried_shape(module), "cell": carried_shape(module)}
@@ -59,8 +79,8 @@ class LSTMKind(ControllerKind):
     def why_not_fused(self, module: Any) -> str | None:
         return super().why_not_fused(module) or why_not_plain(module)
 
-    def weights(self, module: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        return module.weight_ih_l0, module.weight_hh_l0, module.bias_ih_l0, module.bias_hh_l0
+    def places(self, module: Any) -> tuple[tuple[nn.Module, str], ...]:
+        return tuple((module, name) for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"))
 
 
 register(LSTMKind())

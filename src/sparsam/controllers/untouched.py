@@ -6,8 +6,15 @@ Parametrizations (weight norm) need no call: they are seen wherever the weight i
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import nn
 from torch.nn.modules import module as torch_module
+
+
+def any_that_counts(hooks: dict[int, Any]) -> bool:
+    """Whether any hook is more than torchinfo's, which would show T rows of parts instead of one of the model."""
+    return any(not str(getattr(hook, "__module__", "")).startswith("torchinfo.") for hook in hooks.values())
 
 
 def why_touched(name: str, module: nn.Module, kind: type[nn.Module]) -> str | None:
@@ -16,8 +23,8 @@ def why_touched(name: str, module: nn.Module, kind: type[nn.Module]) -> str | No
         return f"{name} is a {type(module).__name__}, not an nn.{kind.__name__}"
     if type(module).forward is not kind.forward or "forward" in module.__dict__:
         return f"{name} has a forward of its own"
-    hooked = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
-    if hooked or torch_module._has_any_global_hook():
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    if any(map(any_that_counts, hooks)) or torch_module._has_any_global_hook():
         return f"{name} has hooks"
     return None
 

@@ -8,7 +8,7 @@ Every run of a fast engine in eager mode passes here: the native sequence and st
 the dense models. A compiled graph cannot hold a Python object, so `sparsam.engines.ops` and
 `sparsam.engines.cuda.operators` register with `torch.library` what these calls run, the same forward and backward. What
 else is differentiated by hand is no run: a state that goes from one engine to another, the layer's convolution, and two
-steps of the dense memories (`sparsam.memories.fused`).
+operations of the dense memories.
 """
 
 from __future__ import annotations
@@ -18,10 +18,18 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
+
+from sparsam.engines.engine import Cell
+from sparsam.transforms import has_tangent, is_batched, is_fake, under_torch_func
 
 
 class Inputs(NamedTuple):
-    """What a run is differentiated with respect to; None where there is no such thing."""
+    """What a run is differentiated with respect to; None where there is no such thing.
+
+    This is the one description of a run's weights and state: the fast engines take them in this order, the core and
+    the operators of a compiled graph too.
+    """
 
     x: Tensor  # (T, B, I), or the interface vectors (T, B, F) where there is no cell
     w_ih: Tensor | None
@@ -30,14 +38,34 @@ class Inputs(NamedTuple):
     b_hh: Tensor | None
     w_interface: Tensor | None
     b_interface: Tensor | None
+    w_output: Tensor | None  # of an output layer that runs with the rest
+    b_output: Tensor | None
     hidden: Tensor | None  # h (B, H)
     cell: Tensor | None  # c (B, H)
     read: Tensor  # r (B, R, W)
     read_weights: Tensor  # w^R (B, R, K)
-    w_output: Tensor | None  # of an output layer that runs with the rest
-    b_output: Tensor | None
-    memory: Tensor | None  # what stands for the memory in the graph
-    links: Tensor | None  # likewise for the links
+    memory: Tensor | None  # the words, or what stands for them in the graph
+    links: Tensor | None = None  # what stands for the links, or the weights of N
+    successors: Tensor | None = None  # the weights of P and p, where `links` are those of N
+    precedence: Tensor | None = None
+
+
+inputs_of: Any = Inputs  # for tuples, whose lengths a type checker does not follow
+WEIGHTS = Inputs._fields[1:9]
+FLOATS = Inputs._fields.index("memory")  # the inputs that both engines have alike
+NONE = (None,) * len(WEIGHTS)
+SCHEMA = ", ".join(  # of those, as an operator declares them
+    ["Tensor x", *(f"Tensor? {name}" for name in (*WEIGHTS, "hidden", "cell")), "Tensor read", "Tensor read_weights"]
+)
+
+
+def inputs(cell: Cell | None, x: Tensor, state: Any, memory: Tensor | None, *links: Tensor | None) -> Any:
+    """The inputs of a run from `state`."""
+    if cell is None:
+        return inputs_of(x, *NONE, None, None, state.read, state.read_weights, memory, *links)
+    output = cell.output or NONE[:2]
+    carried = (state.hidden, state.cell, state.read, state.read_weights)
+    return inputs_of(x, *cell.weights, *cell.interface, *output, *carried, memory, *links)
 
 
 class Outputs(NamedTuple):
@@ -49,7 +77,9 @@ class Outputs(NamedTuple):
     read: Tensor | None
     read_weights: Tensor | None
     memory: Tensor | None
-    links: Tensor | None
+    links: Tensor | None = None
+    successors: Tensor | None = None
+    precedence: Tensor | None = None
 
 
 class Call(ABC):
@@ -78,6 +108,16 @@ def run(call: Call, inputs: Any) -> Any:
             f"the {call.engine} engine runs under no transform of torch.func (vmap, grad, jvp and the like); use "
             "torch.autograd.grad for gradients and the batch dimension for vmap, or engine='reference'"
         )
+    if forward_ad._current_level >= 0 and any(map(has_tangent, inputs)):
+        raise RuntimeError(
+            f"the {call.engine} engine has no forward-mode derivatives (torch.autograd.forward_ad asks for them); use "
+            "torch.autograd.grad, or engine='reference'"
+        )
+    if type(inputs[0]) is not Tensor and is_fake(inputs[0]):
+        raise RuntimeError(
+            f"the {call.engine} engine computes with numbers, which a FakeTensor has not; torch.compile and "
+            "torch.export.export trace it, and engine='reference' runs under FakeTensorMode"
+        )
     if torch.is_grad_enabled():
         for value in inputs:
             if value is not None and value.requires_grad:
@@ -101,6 +141,12 @@ class Node(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
         call: Call = ctx.call
+        if under_torch_func() or any(map(is_batched, gradients)):
+            raise RuntimeError(
+                f"the {call.engine} engine takes back one gradient at a time (is_grads_batched=True and vmap over a "
+                "backward pass ask for several); call torch.autograd.grad in a loop with retain_graph=True, or use "
+                "engine='reference'"
+            )
         if torch.is_grad_enabled():
             raise RuntimeError(
                 f"the {call.engine} engine has no second derivatives (create_graph=True asks for them); "

@@ -5,8 +5,6 @@ A further engine is one module with a subclass of `Engine` and a call of `regist
 
 from __future__ import annotations
 
-import dataclasses
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -35,6 +33,7 @@ class Cell(NamedTuple):
     weights: tuple[Tensor, ...]  # W_ih, W_hh, b_ih, b_hh; W and b of "feedforward"
     interface: tuple[Tensor, Tensor]  # weight and bias of the linear map from h to the interface vector
     output: tuple[Tensor, Tensor] | None = None  # likewise from [h, r] to y, for an engine that `answers`
+    clip: float | None = None  # limit on what flows backward (`sparsam.engines.clipping`), for one that `clips`
 
 
 class Engine(ABC):
@@ -46,6 +45,7 @@ class Engine(ABC):
     compiles: ClassVar[bool] = False  # whether torch.compile and torch.export can trace it
     fuses: ClassVar[tuple[str, ...]] = ()  # the cells that it runs inside its own loop
     answers: ClassVar[bool] = False  # whether it runs a linear output layer there too
+    clips: ClassVar[bool] = False  # whether it limits what flows backward there, where a model asks for it
 
     @abstractmethod
     def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
@@ -54,6 +54,10 @@ class Engine(ABC):
     def holds(self, dtype: torch.dtype) -> torch.dtype:
         """The type of the states of a model whose parameters are of type `dtype`."""
         return dtype
+
+    def prepare(self, memory: Memory, dtype: torch.dtype) -> Any:
+        """What the other methods take for this memory with states of type `dtype`; made once for a plan."""
+        return memory
 
     @abstractmethod
     def fresh(self, memory: Memory, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:
@@ -99,11 +103,11 @@ class Engine(ABC):
 
 def converted_state(state: State, fields: Any) -> State:
     """`state` with `fields(state)` in place of its stores, and its start likewise."""
-    changed = dataclasses.replace(state, **fields(state))
+    changed = state.with_fields(**fields(state))
     start = getattr(state, "start", None)
     if start is None:
         return changed
-    return dataclasses.replace(changed, start=converted_state(start, fields))  # type: ignore[call-arg]
+    return changed.with_fields(start=converted_state(start, fields))
 
 
 def traced_description(memory: Any, record: bool) -> str:
@@ -116,9 +120,8 @@ def traced_description(memory: Any, record: bool) -> str:
     return text
 
 
-# What "auto" or a name came to for a memory, by engine asked for, type and device: the engine's name and the reason.
-CHOSEN: weakref.WeakKeyDictionary[Memory, dict[Any, tuple[str, str]]] = weakref.WeakKeyDictionary()
 ENGINES: dict[str, Engine] = {}  # the fastest first
+REGISTERED = [0]  # how many engines there have been: a plan made before the last one came is out of date
 
 
 def register(engine: Engine) -> Engine:
@@ -127,5 +130,5 @@ def register(engine: Engine) -> Engine:
     ordered = sorted(ENGINES.values(), key=lambda known: -known.rank)
     ENGINES.clear()
     ENGINES.update({known.name: known for known in ordered})
-    CHOSEN.clear()
+    REGISTERED[0] += 1
     return engine

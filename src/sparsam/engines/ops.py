@@ -19,19 +19,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparsam.engines.boundary import Inputs, Outputs
+from sparsam.engines import boundary
+from sparsam.engines.boundary import FLOATS, SCHEMA, Inputs, Outputs, inputs_of
 from sparsam.engines.engine import Cell, Ran, traced_description
 from sparsam.engines.native import names, stand_ins
-from sparsam.engines.native.engine import NativeCall
+from sparsam.engines.native.call import NativeCall
+from sparsam.engines.native.engine import CELLS, core_sizes
 from sparsam.engines.native.links import NativeLinks
 from sparsam.engines.native.memory import Kind, NativeMemory, fresh_memory
 from sparsam.memories.description import SparseSizes, from_text
 
-PARAMETERS = "Tensor? w_ih, Tensor? w_hh, Tensor? b_ih, Tensor? b_hh, Tensor? w_interface, Tensor? b_interface"
-CARRIED = "Tensor? hidden, Tensor? cell, Tensor read, Tensor read_weights"
-MEMORY = "Tensor? w_output, Tensor? b_output, Tensor memory, Tensor read_rows, Tensor? ends"
-INPUTS = f"Tensor x, {PARAMETERS}, {CARRIED}, {MEMORY}, str sizes, str controller, int hidden_size"
-FLOATS = 13  # x, six parameters, hidden, cell, read, read_weights and two parameters of an output layer
+SETTINGS = "str sizes, str controller, int hidden_size, float clip"
+INPUTS = f"{SCHEMA}, Tensor memory, Tensor read_rows, Tensor? ends, {SETTINGS}"
+CARRIED = Inputs._fields.index("hidden")
 STEPS = ("joint", "hidden", "cell", "read", "read_weights", "memory")  # what is differentiated of the outputs
 
 
@@ -64,18 +64,14 @@ def call_of(
     sizes: str,
     controller: str,
     hidden_size: int,
+    clip: float,
     dtype: torch.dtype,
 ) -> NativeCall:
     """A call of the core from where `memory` stands."""
     found = sizes_of(sizes)
     kind = Kind(found.rows, found.width, found.k_links, found.allocation, dtype)
     held = SimpleNamespace(read_rows=read_rows, memory=NativeMemory(kind, None, None, name=memory.detach()))
-    cell = Cell(controller, hidden_size, (), ()) if controller != "none" else None  # type: ignore[arg-type]
-    return NativeCall(found, cell, held, ends, False)
-
-
-def inputs_of(floats: tuple[Any, ...]) -> Inputs:
-    return Inputs._make((*floats, None, None))
+    return NativeCall(found, core_sizes(found), CELLS[controller], hidden_size, clip, held, ends, False)
 
 
 @torch.library.custom_op(
@@ -89,10 +85,10 @@ def sequence(*arguments: Any) -> tuple[Tensor, ...]:
 
     `record` leaves a tape, without which backward runs the sequence again.
     """
-    *floats, memory, read_rows, ends, sizes, controller, hidden_size, record = arguments
+    *floats, memory, read_rows, ends, sizes, controller, hidden_size, clip, record = arguments
     x = floats[0]
-    call = call_of(memory, read_rows, ends, sizes, controller, hidden_size, x.dtype)
-    out = call.forward(inputs_of(tuple(floats)), record)
+    call = call_of(memory, read_rows, ends, sizes, controller, hidden_size, clip, x.dtype)
+    out = call.forward(inputs_of(*floats, None), record)
     _, origins = names.named_memory(memory)
     after = names.memory_name(call.after, origins, None)
     tape = names.TABLE.name(call, 1, 0.0) if record else torch.zeros(1, 2, dtype=torch.float64, device="cpu")
@@ -101,8 +97,9 @@ def sequence(*arguments: Any) -> tuple[Tensor, ...]:
 
 @sequence.register_fake
 def _(*arguments: Any) -> tuple[Tensor, ...]:
-    x, hidden, cell = arguments[0], arguments[7], arguments[8]
-    *_, w_output, _, memory, _, _, sizes, controller, hidden_size, _ = arguments
+    floats = inputs_of(*arguments[:FLOATS], None)
+    x, hidden, cell, w_output = floats.x, floats.hidden, floats.cell, floats.w_output
+    memory, _, _, sizes, controller, hidden_size, _, _ = arguments[FLOATS:]
     names.TABLE.in_use = True
     found = sizes_of(sizes)
     steps, batch = x.shape[:2]
@@ -128,22 +125,24 @@ def _(*arguments: Any) -> tuple[Tensor, ...]:
 )
 def sequence_backward(*arguments: Any) -> list[Tensor]:
     """The gradients of the floating-point inputs, in their order, those of the parameters and the memory too."""
-    floats, (memory, read_rows, ends, sizes, controller, hidden_size, tape) = arguments[:FLOATS], arguments[FLOATS:-8]
+    floats, (memory, read_rows, ends, sizes, controller, *rest) = arguments[:FLOATS], arguments[FLOATS:-8]
+    hidden_size, clip, tape = rest
     *given, d_memory, needs_x, needs_memory = arguments[-8:]
-    x, inputs = floats[0], inputs_of(floats)
+    x, inputs = floats[0], inputs_of(*floats, None)
     call = names.TABLE.find(tape)
     if not isinstance(call, NativeCall):
-        call = call_of(memory, read_rows, ends, sizes, controller, hidden_size, x.dtype)
+        call = call_of(memory, read_rows, ends, sizes, controller, hidden_size, clip, x.dtype)
     if call.tape is None:
         call.forward(inputs, True)
     after = names.named_gradients(d_memory)
     nothing: Any = (None,) * (FLOATS - 1)
-    links = needs_memory and call.sizes.link_gradients
-    needed: Any = Inputs._make((needs_x, *nothing, needs_memory, links))
-    found = call.backward(inputs, Outputs._make((*given, after.memory, after.links)), needed)
+    needed: Any = inputs_of(needs_x, *nothing, needs_memory, needs_memory and call.sizes.link_gradients)
+    gradients: Any = (*given, after.memory, after.links)
+    found = call.backward(inputs, Outputs(*gradients), needed)
     result = [none_or(value, x) for value in found[:FLOATS]]
     if given[0] is None:  # an operator has no tensor that is not there
-        result[-2:] = [x.new_empty(0) if v is None else torch.zeros_like(v) for v in floats[-2:]]
+        output = slice(Inputs._fields.index("w_output"), Inputs._fields.index("hidden"))
+        result[output] = [x.new_empty(0) if v is None else torch.zeros_like(v) for v in floats[output]]
     if needs_memory:
         result.append(names.gradient_name(found.memory, found.links, x.shape[1]))
     return result
@@ -161,8 +160,8 @@ def _(*arguments: Any) -> list[Tensor]:
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    *tensors, sizes, controller, hidden_size, _ = inputs
-    ctx.settings = (sizes, controller, hidden_size)
+    *tensors, sizes, controller, hidden_size, clip, _ = inputs
+    ctx.settings = (sizes, controller, hidden_size, clip)
     ctx.save_for_backward(*tensors, output[-1])
     ctx.set_materialize_grads(False)
 
@@ -170,7 +169,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 def _differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
     *tensors, tape = ctx.saved_tensors
     needs = ctx.needs_input_grad
-    hidden, cell = tensors[7], tensors[8]
+    hidden, cell = inputs_of(*tensors[:FLOATS], None)[CARRIED : CARRIED + 2]
     given = [None if g is None else g.contiguous() for g in gradients[: len(STEPS)]]
     given[1] = None if hidden is None else given[1]
     given[2] = None if cell is None else given[2]
@@ -308,15 +307,12 @@ def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tens
     if sizes.k_links and state.links.stand_in is not None:
         raise RuntimeError("state: expected state.detach() of an eager call with link_gradients=True")
     name = traced_name(state.memory, x)
-    parameters = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)
-    carried = (None, None) if cell is None else (state.hidden, state.cell)
-    output = (None, None) if cell is None or cell.output is None else cell.output
-    floats = (x, *parameters, *carried, state.read, state.read_weights, *output)
+    floats = boundary.inputs(cell, x, state, None)[:FLOATS]
     differentiable = any(value is not None and value.requires_grad for value in (*floats, name))
     recorded = torch.is_grad_enabled() and differentiable and not torch.compiler.is_exporting()
-    controller, hidden_size = ("none", 0) if cell is None else (cell.name, cell.hidden)
+    controller, hidden_size, clip = ("none", 0, 0.0) if cell is None else (cell.name, cell.hidden, cell.clip or 0.0)
     joint, hidden, inner, read, weights, after, rows, _ = torch.ops.sparsam.sequence(
-        *floats, name, state.read_rows, ends, text, controller, hidden_size, recorded
+        *floats, name, state.read_rows, ends, text, controller, hidden_size, clip, recorded
     )
     fields: dict[str, Any] = {
         "read": read,

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from sparsam import checks
-from sparsam.engines.reference.addressing import SIMILARITIES
-from sparsam.engines.reference.dense import dense_read, dense_write_weights, erase_rows_and_add
-from sparsam.engines.reference.usage import discounted_usage, least_used
-from sparsam.memories.dense import DenseMemoryModel
-from sparsam.memories.fused.cosine import dense_content_weights
+from sparsam.memories.addressing import SIMILARITIES, dense_content_weights
+from sparsam.memories.dense import DenseMemoryModel, dense_read
 from sparsam.memories.interface import Interface, sparse_interface
 from sparsam.memories.memory import Step
 from sparsam.state import State
 from sparsam.trace import READ, WRITE, DenseAccess
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class DAMState(State):
     """State of DAM."""
 
@@ -79,3 +75,35 @@ class DAMMemory(DenseMemoryModel):
         usage = discounted_usage(state.usage, self.discount, w_write, w_read)
         fields = {"read": read, "read_weights": w_read, "usage": usage, "memory": words}
         return read, fields, [DenseAccess(WRITE, w_write), DenseAccess(READ, w_read)]
+
+
+def dense_write_weights(alpha: Tensor, gamma: Tensor, read_weights: Tensor, unused: Tensor) -> Tensor:
+    """eq. lru_write_weights, densely: w^W_h = alpha_h (gamma_h w^R_{t-1,h} + (1 - gamma_h) 1[u_h]), (B, R, N)."""
+    previous = (alpha * gamma)[..., None] * read_weights
+    return previous.scatter_add(-1, unused[..., None], (alpha * (1 - gamma))[..., None])
+
+
+def erase_rows_and_add(words: Tensor, unused: Tensor, weights: Tensor, write_words: Tensor) -> Tensor:
+    """eq. sparse_write_suppl with dense weights: rows u (B, R) set to zero, then M += sum_h w^W_h a_h^T."""
+    kept = words * words.new_ones(words.shape[:2]).scatter(1, unused, 0.0)[..., None]
+    return torch.baddbmm(kept, weights.mT, write_words)
+
+
+def discounted_usage(usage: Tensor, discount: float, write_weights: Tensor, read_weights: Tensor) -> Tensor:
+    """U_T(i) = sum_t lambda^(T-t) (w^W_t(i) + w^R_t(i)), summed over heads: U <- lambda U + sum_h (w^W_h + w^R_h).
+
+    Usage (B, N), weights (B, R, N). A constant for the gradient, as it only selects rows.
+    """
+    return discount * usage.detach() + (write_weights.detach() + read_weights.detach()).sum(dim=1)
+
+
+def least_used(usage: Tensor, count: int) -> Tensor:
+    """I^U_t: the `count` rows of least usage (B, count), least first; ties go to the lowest row.
+
+    `argmin` names the first of equal minima, so `count` passes over N do, where a stable sort would cost more.
+    """
+    left, rows = usage, []
+    for _ in range(count):
+        rows.append(left.argmin(dim=-1, keepdim=True))
+        left = left.scatter(1, rows[-1], torch.inf)
+    return torch.cat(rows, dim=-1)

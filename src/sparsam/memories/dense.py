@@ -1,4 +1,4 @@
-"""What the dense memories (NTM, DAM, DNC) share: sizes, and fields that are plain tensors."""
+"""What the dense memories (NTM, DAM, DNC) share: sizes, fields that are plain tensors, dense reads and writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sparsam.memories.memory import Memory, Step
 class DenseMemoryModel(Memory):
     """All N words are read and written at every step.
 
-    With `compile_step` the step is compiled by `torch.compile` on a CPU; on a GPU it never is (docs/gpu.md).
+    With `compile_step` the step is compiled by `torch.compile` on a CPU; on a GPU it never is (docs/notebook/gpu.md).
     """
 
     def __init__(self, rows: int, width: int, heads: int, compile_step: bool = False) -> None:
@@ -58,3 +58,19 @@ class DenseMemoryModel(Memory):
 def compiled_step(kind: type[DenseMemoryModel]) -> Callable[[DenseMemoryModel, Tensor, Any], Step]:
     """`plain_step` compiled, for all models of a kind: kept here, so that a model can still be copied and pickled."""
     return torch.compile(kind.plain_step)
+
+
+def dense_read(weights: Tensor, words: Tensor) -> Tensor:
+    """eq. soft_read: r = sum_i w(i) M(i), (B, R, W) from weights (B, R, N)."""
+    return weights @ words
+
+
+def erase_and_add(words: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor:
+    """eq. soft_write: M(i) <- M(i) prod_h (1 - w_h(i) e_h) + sum_h w_h(i) a_h, e and a (B, R, W), w (B, R, N).
+
+    With several heads all erase before any adds, so their order makes no difference (Graves 2014, section 3.2).
+    """
+    one = words.new_ones(())
+    for w, e in zip(weights.unbind(1), erase.unbind(1)):  # several times faster backward than `prod` over heads
+        words = words * torch.baddbmm(one, w[:, :, None], e[:, None, :], alpha=-1)
+    return torch.baddbmm(words, weights.mT, add)

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
 from sparsam import checks, indexes
-from sparsam.engines.reference.addressing import SIMILARITIES
 from sparsam.indexes import Index, Linear
-from sparsam.memories.allocation import ALLOCATIONS
+from sparsam.memories.addressing import SIMILARITIES
 from sparsam.memories.interface import Interface, sparse_interface
 
 MOST_ROWS = 2**31 - 1  # rows are 32-bit numbers in the engines
+ALLOCATIONS = ("ring", "free")
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class SparseSizes:
     link_gradients: bool = False
     allocation: str = "ring"  # which rows are written anew: the "ring" decides, or with "free" the usage
     index: Index = field(default_factory=Linear)
+    erase: bool = False  # heads erase what they read before they write there
 
     def __post_init__(self) -> None:
         checks.at_most("memory_size", checks.positive_int("memory_size", self.rows), "the largest", MOST_ROWS)
@@ -43,6 +45,16 @@ class SparseSizes:
         object.__setattr__(self, "delta", checks.number_in("delta", self.delta, 0.0, 1.0))
         checks.boolean("link_gradients", self.link_gradients)
         checks.one_of("allocation", self.allocation, ALLOCATIONS)
+        checks.boolean("erase", self.erase)
+
+    @property
+    def least_access(self) -> float:
+        """The weight above which a word counts as accessed: delta, of which 0 is no weight that a softmax has.
+
+        What is smaller than 1e-37 vanishes sooner in one way of computing e^x than in another, and must not decide
+        which words are written next.
+        """
+        return max(self.delta, 1e-37)
 
     @property
     def read_size(self) -> int:
@@ -51,7 +63,7 @@ class SparseSizes:
 
     @property
     def interface(self) -> Interface:
-        return sparse_interface(self.heads, self.width, self.k_links > 0, self.allocation == "free")
+        return sparse_interface(self.heads, self.width, self.k_links > 0, self.allocation == "free", self.erase)
 
     def settings(self) -> dict[str, Any]:
         """What a `repr` shows."""
@@ -59,7 +71,20 @@ class SparseSizes:
         shown |= {"k": self.k, "index": self.index, "similarity": self.similarity}
         if self.k_links:
             shown |= {"k_links": self.k_links, "link_gradients": self.link_gradients, "allocation": self.allocation}
-        return shown
+        return shown | ({"erase": True} if self.erase else {})
+
+
+def warn_if_small(rows: int, heads: int, k: int) -> None:
+    """Say at construction that a memory is so small that a step erases what the one before it has read.
+
+    A step accesses up to R(K + 1) rows, and erases the R rows that were accessed least recently.
+    """
+    if rows < heads * (k + 1):
+        warnings.warn(
+            f"memory_size: expected at least num_heads * (k + 1) = {heads * (k + 1)}, got {rows}: a step erases rows "
+            "that the step before it has read",
+            stacklevel=3,
+        )
 
 
 def as_text(sizes: SparseSizes) -> str | None:

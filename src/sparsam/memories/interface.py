@@ -29,6 +29,17 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+# What a field is for, where first weights depend on it.
+ROLES = {
+    "query": "what words are looked up by",
+    "word": "what is written",
+    "sharpness": "strength of a lookup",
+    "write": "gate of a write",
+    "reuse": "gate that writes to the words just read rather than to unused ones",
+    "allocate": "gate that writes to unused words rather than to those looked up",
+}
+
+
 @dataclass(frozen=True)
 class Field:
     """A named part of the interface vector."""
@@ -36,6 +47,7 @@ class Field:
     name: str
     shape: tuple[int, ...]  # of one batch element, heads first
     activation: str = "identity"
+    role: str = ""  # which number of `sparsam.Start` moves its first weights, see ROLES; none moves the others
 
     @property
     def size(self) -> int:
@@ -70,17 +82,21 @@ class Interface:
         }
 
 
-def sparse_interface(heads: int, width: int, links: bool = False, free_gates: bool = False) -> Interface:
-    """SAM's and DAM's fields: q, a, beta, alpha, gamma; then read modes with links, free gates with usage."""
+def sparse_interface(
+    heads: int, width: int, links: bool = False, free_gates: bool = False, erase: bool = False
+) -> Interface:
+    """SAM's and DAM's fields: q, a, beta, alpha, gamma; then with links read modes, free gates, and erase gates."""
     fields = [
-        Field("query", (heads, width)),  # q
-        Field("write_word", (heads, width)),  # a
-        Field("strength", (heads,), "one_plus"),  # beta
-        Field("write_gate", (heads,), "sigmoid"),  # alpha
-        Field("interpolation", (heads,), "sigmoid"),  # gamma
+        Field("query", (heads, width), role="query"),  # q
+        Field("write_word", (heads, width), role="word"),  # a
+        Field("strength", (heads,), "one_plus", "sharpness"),  # beta
+        Field("write_gate", (heads,), "sigmoid", "write"),  # alpha
+        Field("interpolation", (heads,), "sigmoid", "reuse"),  # gamma
     ]
     if links:
         fields.append(Field("read_modes", (heads, 3), "softmax"))  # pi: backward, content, forward
     if free_gates:
         fields.append(Field("free_gates", (heads,), "sigmoid"))  # f
+    if erase:
+        fields.append(Field("erase", (heads,), "sigmoid"))  # e
     return Interface(tuple(fields))

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
-from sparsam.engines.reference.dense import dense_read, erase_and_add
-from sparsam.engines.reference.location import TAPS, interpolate, sharpen, shift
-from sparsam.memories.dense import DenseMemoryModel
-from sparsam.memories.fused.cosine import dense_content_weights
+from sparsam.memories.addressing import dense_content_weights
+from sparsam.memories.dense import DenseMemoryModel, dense_read, erase_and_add
 from sparsam.memories.interface import Field, Interface
 from sparsam.memories.memory import Step
 from sparsam.state import State
 from sparsam.trace import READ, WRITE, DenseAccess
 
 BLANK = 1e-6  # every number of a blank memory
+TAPS = 3  # shifts by -1, 0 and +1
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class NTMState(State):
     """State of the NTM."""
 
@@ -56,13 +54,13 @@ class NTMMemory(DenseMemoryModel):
         heads, width = self.heads, self.width
         return Interface(
             (
-                Field("keys", (2 * heads, width)),
-                Field("strengths", (2 * heads,), "softplus"),
+                Field("keys", (2 * heads, width), role="query"),
+                Field("strengths", (2 * heads,), "softplus", "sharpness"),
                 Field("gates", (2 * heads,), "sigmoid"),
                 Field("taps", (2 * heads, TAPS), "softmax"),
                 Field("exponents", (2 * heads,), "one_plus"),
                 Field("erase", (heads, width), "sigmoid"),
-                Field("add", (heads, width)),
+                Field("add", (heads, width), role="word"),
             )
         )
 
@@ -105,3 +103,25 @@ def address(heads: Heads, words: Tensor, previous: Tensor) -> Tensor:
     """Weights (B, R, N): by content, gated with the previous weights, shifted, sharpened (Graves 2014, figure 2)."""
     content = dense_content_weights("cosine", heads.key, heads.strength, words)
     return sharpen(shift(interpolate(heads.gate, content, previous), heads.taps), heads.exponent)
+
+
+def interpolate(gate: Tensor, content: Tensor, previous: Tensor) -> Tensor:
+    """Graves 2014, eq. 7: w^g = g w^c + (1 - g) w_{t-1}; gate (B, R), weights (B, R, N)."""
+    return torch.lerp(previous, content, gate[..., None])
+
+
+def shift(weights: Tensor, taps: Tensor) -> Tensor:
+    """Graves 2014, eq. 8: w~(i) = sum_j w^g(j) s(i - j), circular in N; taps s (B, R, 3) for shifts -1, 0, +1."""
+    back, stay, forth = taps.unsqueeze(-2).unbind(dim=-1)
+    return back * weights.roll(-1, dims=-1) + stay * weights + forth * weights.roll(1, dims=-1)
+
+
+def sharpen(weights: Tensor, exponent: Tensor) -> Tensor:
+    """Graves 2014, eq. 9: w(i) = w~(i)^gamma / sum_j w~(j)^gamma; exponent gamma >= 1 (B, R).
+
+    The weights are first divided by their largest, a factor that cancels (so it is a constant for the gradient), and
+    the sum can never underflow.
+    """
+    scaled = weights / weights.detach().amax(dim=-1, keepdim=True)
+    powers = scaled.pow(exponent[..., None])
+    return powers / powers.sum(dim=-1, keepdim=True)

@@ -1,8 +1,8 @@
 """The GPU engine: SAM and SDNC in Triton kernels, the dense models as CUDA graphs of their plain steps.
 
 `sparsam.engines.cuda.program` runs a sequence over tensors, `sparsam.engines.cuda.kernels` are the kernels, and
-`docs/gpu.md` says what they cost. The search visits the rows that were ever written, in codes first where a scan is
-asked for and there are many.
+`docs/notebook/gpu.md` says what they cost. The search visits the rows that were ever written, in codes first where a
+scan is asked for and there are many.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import weakref
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from sparsam import indexes
 from sparsam.engines import boundary
+from sparsam.engines.boundary import Inputs, Outputs, inputs_of
 from sparsam.engines.cuda import dense, dense_layout, operators, program, streaming
 from sparsam.engines.cuda.launch import interpreted
 from sparsam.engines.cuda.layout import accesses_of
@@ -25,7 +26,7 @@ from sparsam.engines.cuda.memory import fresh_memory, from_dense
 from sparsam.engines.cuda.weights import Weights
 from sparsam.engines.engine import Cell, Engine, Ran, converted_state, register
 from sparsam.engines.feedforward import FEEDFORWARD, run_feedforward
-from sparsam.engines.reference.engine import ReferenceEngine, reference_fields
+from sparsam.engines.reference import ReferenceEngine, reference_fields
 from sparsam.memories.description import SparseSizes
 from sparsam.memories.memory import Memory
 from sparsam.state import State
@@ -49,6 +50,7 @@ class CudaEngine(Engine):
     name = "cuda"
     rank = 2
     compiles = True
+    clips = True
     fuses = ("lstm", "gru", FEEDFORWARD)
 
     def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
@@ -66,6 +68,8 @@ class CudaEngine(Engine):
         options = [f"{name}={value}" for name, value in memory.options().items()]
         if options:
             return f"it has no {' and no '.join(options)}"
+        if sizes.erase:
+            return "it has no erase=True"
         if not searched(sizes.index):
             return f"it has exact search (index='linear') and scans ('scan', 'auto') only, not {sizes.index}"
         if like.dtype not in DTYPES:
@@ -129,11 +133,8 @@ class CudaEngine(Engine):
             if ran is not None:
                 return ran
         call = CudaCall(memory.sizes, cell, state, ends)
-        weights: tuple[Any, ...] = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)
-        carried: tuple[Any, ...] = (None, None) if cell is None else (state.hidden, state.cell)
-        rest: tuple[Any, ...] = (state.read, state.read_weights, state.memory.words)
-        links = state.links.weights() if memory.sizes.link_gradients and memory.sizes.k_links else (None,) * 3
-        out = boundary.run(call, CudaInputs._make((x, *weights, *carried, *rest, *links)))
+        links = state.links.weights() if memory.sizes.link_gradients and memory.sizes.k_links else ()
+        out = boundary.run(call, boundary.inputs(cell, x, state, state.memory.words, *links))
         assert call.after is not None and out.memory is not None
         held = call.after.memory
         fields: dict[str, Any] = {
@@ -147,7 +148,7 @@ class CudaEngine(Engine):
         if out.cell is not None:
             fields["cell"] = out.cell
         if call.after.links is not None:
-            linked = out.predecessors is not None
+            linked = out.links is not None
             fields["links"] = call.after.links.with_weights(*out[6:9]) if linked else call.after.links
         accesses = traced(call.run) if record else []
         call.after, call.run = None, None  # what the state needs; the tape itself belongs to the graph
@@ -159,7 +160,7 @@ class CudaEngine(Engine):
         """A run in float32 from and to float16: the kernels' own sums would leave its range."""
         if cell is not None:
             parameters = [tuple(each.float() for each in part) for part in (cell.weights, cell.interface)]
-            cell = Cell(cell.name, cell.hidden, *parameters)  # type: ignore[arg-type]
+            cell = Cell(cell.name, cell.hidden, *parameters, clip=cell.clip)  # type: ignore[arg-type, misc]
         held = {name: getattr(state, name) for name in ("hidden", "cell", "read", "read_weights")}
         singles = {name: value.float() for name, value in held.items() if value is not None}
         ran = self._run(memory, cell, x.float(), state.with_fields(**singles), ends, record)
@@ -205,55 +206,21 @@ def cuda_fields(state: Any) -> dict[str, Any]:
     return fields
 
 
-class CudaInputs(NamedTuple):
-    """`boundary.Inputs` with the links as what they are here."""
-
-    x: Tensor
-    w_ih: Tensor | None
-    w_hh: Tensor | None
-    b_ih: Tensor | None
-    b_hh: Tensor | None
-    w_interface: Tensor | None
-    b_interface: Tensor | None
-    hidden: Tensor | None
-    cell: Tensor | None
-    read: Tensor
-    read_weights: Tensor
-    memory: Tensor  # the words
-    predecessors: Tensor | None  # weights of N, P and p, where they have gradients
-    successors: Tensor | None
-    precedence: Tensor | None
-
-
-class CudaOutputs(NamedTuple):
-    """Likewise `boundary.Outputs`."""
-
-    joint: Tensor
-    hidden: Tensor | None
-    cell: Tensor | None
-    read: Tensor
-    read_weights: Tensor
-    memory: Tensor
-    predecessors: Tensor | None
-    successors: Tensor | None
-    precedence: Tensor | None
-
-
 class CudaCall(boundary.Call):
     """One call of the kernels, and what it leaves behind beside the outputs."""
 
     engine = "cuda"
-    inputs, outputs = CudaInputs, CudaOutputs
 
     def __init__(self, sizes: SparseSizes, cell: Cell | None, state: Any, ends: Tensor | None) -> None:
         self.sizes, self.cell, self.ends = sizes, cell, ends
         self.read_rows, self.memory = state.read_rows, state.memory.detach()
         links = getattr(state, "links", None)
         self.links = None if links is None else links.detach()
+        self.clip = None if cell is None else cell.clip
         self.after: program.Before | None = None
         self.run: program.Run | None = None
 
-    def forward(self, inputs: CudaInputs, differentiable: bool) -> CudaOutputs:
+    def forward(self, inputs: Inputs, differentiable: bool) -> Outputs:
         weights = None if self.cell is None else Weights(*inputs[1:7])  # type: ignore[arg-type]
         before = program.Before(
             inputs.hidden, inputs.cell, inputs.read, self.read_rows, inputs.read_weights, self.memory, self.links
@@ -265,17 +232,19 @@ class CudaCall(boundary.Call):
             self.tape = run
         links: Any = after.links.weights() if run.size.LG and after.links is not None else (None,) * 3
         words = after.memory.words
-        return CudaOutputs(joint, after.hidden, after.cell, after.read, after.read_weights, words, *links)
+        return Outputs(joint, after.hidden, after.cell, after.read, after.read_weights, words, *links)
 
-    def backward(self, inputs: CudaInputs, gradients: CudaOutputs, needed: CudaInputs) -> CudaInputs:
+    def backward(self, inputs: Inputs, gradients: Outputs, needed: Inputs) -> Inputs:
         """The tape stays as it is, so a second pass needs no second run."""
-        found = program.backward(self.tape, *gradients[:6], d_links=gradients[6:], words_wanted=bool(needed.memory))
+        found = program.backward(
+            self.tape, *gradients[:6], d_links=gradients[6:], words_wanted=bool(needed.memory), clip=self.clip
+        )
         weights: Any = (None,) * 6 if found.weights is None else found.weights
         memory = found.words if needed.memory else None
         x = found.x if needed.x else None
         links: Any = found.links or (None,) * 3
         state = (found.hidden, found.cell, found.read, found.read_weights, memory, *links)
-        return CudaInputs._make((x, *weights, *state))
+        return inputs_of(x, *weights, None, None, *state)  # type: ignore[no-any-return]
 
 
 def traced(run: Any) -> list[Access]:

@@ -190,7 +190,7 @@ def forward_launch(
         batch,
         rows,
         memory.queue_rows.shape[1],
-        sizes.delta,
+        sizes.least_access,
     )
     constants = _constants(
         "forward",
@@ -336,12 +336,14 @@ def backward_launch(
     ends: Tensor,
     warps: int | None = None,
     outside: bool = False,
+    limits: Tensor | None = None,
 ) -> Callable[[int, int], None]:
     """What runs the steps from one to another backward; gates and interface of the tape become their gradients.
 
     `handed`: gradients of [h, r] at every step and of the final state, those of the state before the first step (filled
     by the kernel), and of the memory (in place). `links`: with gradients of the links their columns after the last step
     and those gradients, N, P and p in turn, which become those before the first.
+    `limits` (T, B) on what a step hands back to [h, r]; with `outside` whoever adds up what it hands back applies them.
     """
     from sparsam.engines.cuda.kernels.backward import backward as kernel
 
@@ -352,12 +354,15 @@ def backward_launch(
         *((none, none) if matrices is None else matrices),
         *handed,
         *(links or (none,) * 6),
+        none if limits is None else limits,
         ends,
         batch,
         handed[-1].shape[1],
     )
     cell = "none" if matrices is None else "outside" if outside else size.CELL
     warps = WARPS if warps is None else warps
-    constants = _constants("backward", size, CELL=cell, SIMILARITY=sizes.similarity, PRODUCT=PRODUCT * warps)
+    constants = _constants(
+        "backward", size, CELL=cell, SIMILARITY=sizes.similarity, PRODUCT=PRODUCT * warps, CLIP=limits is not None
+    )
     types = () if matrices is None else (matrices.recurrent.dtype,)
     return bound(kernel, (batch,), arguments, constants, warps, types)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from sparsam.engines.cuda.pieces import Places, cut, placed
-from sparsam.engines.reference.links import DenseLinks
+from sparsam.memories.sdnc import DenseLinks
 from sparsam.state import blended, converted, taken
 
 

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sparsam.engines import boundary
+from sparsam.engines.boundary import FLOATS, SCHEMA, WEIGHTS
 from sparsam.engines.cuda import program
 from sparsam.engines.cuda.layout import layout_of
 from sparsam.engines.cuda.links import SparseLinks
@@ -25,20 +27,19 @@ from sparsam.engines.cuda.weights import Weights
 from sparsam.engines.engine import Cell, Ran, traced_description
 from sparsam.memories.description import SparseSizes, from_text
 
-PARAMETERS = "Tensor? w_ih, Tensor? w_hh, Tensor? b_ih, Tensor? b_hh, Tensor? w_interface, Tensor? b_interface"
-CARRIED = "Tensor? hidden, Tensor? cell, Tensor read, Tensor read_weights, Tensor words"
 STORES = (
     "Tensor read_rows, Tensor last_access, Tensor counters, Tensor queue_rows, Tensor queue_stamps, Tensor? usage, "
     "Tensor[] links"
 )
-INPUTS = f"Tensor x, {PARAMETERS}, {CARRIED}, {STORES}, Tensor? ends"
-SETTINGS = "str sizes, str controller, int hidden_size, SymInt touched, SymInt entries"
+INPUTS = f"{SCHEMA}, Tensor words, {STORES}, Tensor? ends"
+SETTINGS = "str sizes, str controller, int hidden_size, float clip, SymInt touched, SymInt entries"
 OUTPUTS = (
     "Tensor joint, Tensor hidden, Tensor cell, Tensor read, Tensor read_weights, Tensor words, Tensor read_rows, "
     "Tensor last_access, Tensor counters, Tensor queue_rows, Tensor queue_stamps, Tensor usage, Tensor n_columns, "
     "Tensor n_weights, Tensor p_columns, Tensor p_weights, Tensor columns, Tensor weights, Tensor tape"
 )
-FLOATS = 12  # x, six parameters, hidden, cell, read, read_weights and words
+PARAMETERS = 1 + len(WEIGHTS)  # x and the weights
+PARAMETER_SCHEMA = ", ".join(f"Tensor? {name}" for name in WEIGHTS)
 STEPS = 6  # outputs that are differentiated: joint, hidden, cell, read, read_weights and words
 LINKS = 6  # columns and weights of N, P and p in turn
 LISTED = 12  # outputs before those
@@ -50,7 +51,7 @@ def none_or(value: Tensor | None, like: Tensor) -> Tensor:
 
 
 def weights_of(parameters: Any) -> Weights | None:
-    return None if parameters[0] is None else Weights(*parameters)
+    return None if parameters[0] is None else Weights(*parameters[:6])
 
 
 def memory_of(sizes: SparseSizes, words: Tensor, rest: Any, touched: int, entries: int) -> CudaMemory:
@@ -67,9 +68,9 @@ def linked(tensors: Any, rows: int) -> SparseLinks:
 @torch.library.custom_op("sparsam::cuda_sequence", mutates_args=(), schema=f"({INPUTS}, {SETTINGS}) -> ({OUTPUTS})")
 def sequence(*arguments: Any) -> tuple[Tensor, ...]:
     """x (T, B, I) through controller and memory. `joint` is [h, r] of the steps, from before the first one on."""
-    x, *parameters = arguments[:7]
-    hidden, cell, read, read_weights, words, read_rows, *rest, links, ends = arguments[7:-5]
-    text, controller, _, touched, entries = arguments[-5:]
+    x, *parameters = arguments[:PARAMETERS]
+    hidden, cell, read, read_weights, words, read_rows, *rest, links, ends = arguments[PARAMETERS:-6]
+    text, controller, _, _, touched, entries = arguments[-6:]
     sizes = from_text(text)
     memory = memory_of(sizes, words, rest, touched, entries)
     listed = linked(links, sizes.rows) if links else None
@@ -95,8 +96,8 @@ def sequence(*arguments: Any) -> tuple[Tensor, ...]:
 @sequence.register_fake
 def _(*arguments: Any) -> tuple[Tensor, ...]:
     x = arguments[0]
-    hidden, cell, read, read_weights, words, read_rows, *rest, links, _ = arguments[7:-5]
-    text, controller, hidden_size, touched, entries = arguments[-5:]
+    hidden, cell, read, read_weights, words, read_rows, *rest, links, _ = arguments[PARAMETERS:-6]
+    text, controller, hidden_size, _, touched, entries = arguments[-6:]
     sizes = from_text(text)
     steps, batch = x.shape[:2]
     size = layout_of(sizes, controller, hidden_size)
@@ -125,16 +126,18 @@ def _(*arguments: Any) -> tuple[Tensor, ...]:
 @torch.library.custom_op(
     "sparsam::cuda_sequence_backward",
     mutates_args=(),
-    schema=f"(Tensor x, {PARAMETERS}, Tensor? ends, Tensor joint, Tensor tape, str sizes, str controller, "
-    "int hidden_size, SymInt rows_before, SymInt rows_after, Tensor? d_joint, Tensor? d_hidden, Tensor? d_cell, "
-    "Tensor? d_read, Tensor? d_read_weights, Tensor? d_words, Tensor[] columns, Tensor? d_predecessors, "
-    "Tensor? d_successors, Tensor? d_precedence, bool needs_words) -> Tensor[]",
+    schema=f"(Tensor x, {PARAMETER_SCHEMA}, Tensor? ends, Tensor joint, Tensor tape, str sizes, str controller, "
+    "int hidden_size, float clip, SymInt rows_before, SymInt rows_after, Tensor? d_joint, Tensor? d_hidden, "
+    "Tensor? d_cell, Tensor? d_read, Tensor? d_read_weights, Tensor? d_words, Tensor[] columns, "
+    "Tensor? d_predecessors, Tensor? d_successors, Tensor? d_precedence, bool needs_words) -> Tensor[]",
 )
 def sequence_backward(*arguments: Any) -> list[Tensor]:
     """The gradients of the floating-point inputs, in their order, and of the weights of links that have gradients."""
-    x, *parameters = arguments[:7]
-    ends, joint, arena, text, controller, hidden_size, rows_before, rows_after = arguments[7:15]
-    d_joint, *given, columns, d_predecessors, d_successors, d_precedence, needs_words = arguments[15:]
+    x, *parameters = arguments[:PARAMETERS]
+    ends, joint, arena, text, controller, hidden_size, clip, *gradients = arguments[PARAMETERS:]
+    rows_before, rows_after, d_joint, *given, columns, d_predecessors, d_successors, d_precedence, needs_words = (
+        gradients
+    )
     sizes = from_text(text)
     size = layout_of(sizes, controller, hidden_size)
     steps, batch = x.shape[:2]
@@ -145,10 +148,18 @@ def sequence_backward(*arguments: Any) -> list[Tensor]:
     how = (pays_backward(batch), ends is not None, tuple(columns))
     run = program.Run(sizes, size, x, weights_of(parameters), tape, lengths, there, *how)
     d_links = (d_predecessors, d_successors, d_precedence)
-    d_steps: Any = (None if d_joint is None else d_joint[1:], *given, d_links, needs_words)
+    d_steps: Any = (None if d_joint is None else d_joint[1:], *given, d_links, needs_words, clip)
     found = program.backward(run, *d_steps)
     of_weights: Any = (None,) * 6 if found.weights is None else found.weights
-    small = (*of_weights, found.hidden, found.cell, found.read, found.read_weights)  # some are parts of one tensor
+    small = (
+        *of_weights,
+        None,
+        None,
+        found.hidden,
+        found.cell,
+        found.read,
+        found.read_weights,
+    )  # some are parts of one tensor
     values = [x.new_empty(0) if value is None else torch.clone(value).contiguous() for value in small]
     words = found.words.contiguous() if needs_words else x.new_empty(0)
     return [found.x, *values, words, *(value.contiguous() for value in found.links)]
@@ -156,8 +167,8 @@ def sequence_backward(*arguments: Any) -> list[Tensor]:
 
 @sequence_backward.register_fake
 def _(*arguments: Any) -> list[Tensor]:
-    x, *parameters = arguments[:7]
-    _, joint, _, text, controller, units, rows_before, *_ = arguments[7:]
+    x, *parameters = arguments[:PARAMETERS]
+    _, joint, _, text, controller, units, _, rows_before, *_ = arguments[PARAMETERS:]
     columns, needs_words = arguments[-5], arguments[-1]
     sizes, batch = from_text(text), x.shape[1]
     found = [x.new_empty(0) if value is None else x.new_empty(value.shape) for value in (x, *parameters)]
@@ -170,31 +181,31 @@ def _(*arguments: Any) -> list[Tensor]:
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.settings = inputs[-5:-2]
-    ctx.rows = (inputs[FLOATS - 1].shape[1], output[STEPS - 1].shape[1])
-    ctx.links = len(inputs[-7])
-    ctx.there = [value is not None for value in inputs[:FLOATS]]
-    columns = output[LISTED : LISTED + LINKS : 2] if from_text(inputs[-5]).link_gradients else ()
-    ctx.save_for_backward(*inputs[:7], inputs[-6], output[0], output[-1], *columns)
+    ctx.settings = inputs[-6:-2]
+    ctx.rows = (inputs[FLOATS].shape[1], output[STEPS - 1].shape[1])
+    ctx.links = len(inputs[-8])
+    ctx.there = [value is not None for value in inputs[: FLOATS + 1]]
+    columns = output[LISTED : LISTED + LINKS : 2] if from_text(inputs[-6]).link_gradients else ()
+    ctx.save_for_backward(*inputs[:PARAMETERS], inputs[-7], output[0], output[-1], *columns)
     ctx.set_materialize_grads(False)
 
 
 def _differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
-    tensors, (ends, joint, tape), columns = ctx.saved_tensors[:7], ctx.saved_tensors[7:10], ctx.saved_tensors[10:]
+    tensors, (ends, joint, tape, *columns) = ctx.saved_tensors[:PARAMETERS], ctx.saved_tensors[PARAMETERS:]
     needs, there = ctx.needs_input_grad, ctx.there
     given = [None if g is None else g.contiguous() for g in gradients[:STEPS]]
-    given[1] = given[1] if there[7] else None
-    given[2] = given[2] if there[8] else None
+    given[1] = given[1] if there[PARAMETERS] else None
+    given[2] = given[2] if there[PARAMETERS + 1] else None
     of_links = gradients[LISTED + 1 : LISTED + LINKS : 2] if columns else (None,) * 3
     found = torch.ops.sparsam.cuda_sequence_backward(
         *(*tensors, ends, joint, tape, *ctx.settings, *ctx.rows, *given),
-        *(list(columns), *of_links, needs[FLOATS - 1]),
+        *(columns, *of_links, needs[FLOATS]),
     )
     wanted = [g if need and here else None for g, need, here in zip(found, needs, there)]
-    rest: list[Any] = [None] * (len(needs) - FLOATS)
+    rest: list[Any] = [None] * (len(needs) - FLOATS - 1)
     rest[6] = [None] * ctx.links
     if columns:
-        rest[6][1::2] = found[FLOATS:]
+        rest[6][1::2] = found[FLOATS + 1 :]
     return (*wanted, *rest)
 
 
@@ -206,13 +217,17 @@ def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tens
     sizes: SparseSizes = memory.sizes
     text = traced_description(memory, record)
     held: CudaMemory = state.memory
-    parameters = (None,) * 6 if cell is None else (*cell.weights, *cell.interface)
-    carried = (None, None) if cell is None else (state.hidden, state.cell)
     links = list(state.links.tensors()) if sizes.k_links else []
     found = torch.ops.sparsam.cuda_sequence(
-        *(x, *parameters, *carried, state.read, state.read_weights, held.words, state.read_rows),
+        *boundary.inputs(cell, x, state, held.words)[: FLOATS + 1],
+        state.read_rows,
         *(*held.tensors()[1:5], held.usage, links, None if ends is None else ends.to(x.device)),
-        *(text, *(("none", 0) if cell is None else (cell.name, cell.hidden)), held.touched, held.entries),
+        *(
+            text,
+            *(("none", 0, 0.0) if cell is None else (cell.name, cell.hidden, cell.clip or 0.0)),
+            held.touched,
+            held.entries,
+        ),
     )
     joint, hidden, inner, read, weights, words, rows, last_access, counters, queue_rows, queue_stamps, usage = found[
         :LISTED

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from sparsam.engines.clipping import backward_limits
 from sparsam.engines.cuda import copies
 from sparsam.engines.cuda import steps as by_steps
 from sparsam.engines.cuda.launch import (
@@ -223,14 +224,21 @@ def backward(
     d_words: Tensor | None = None,
     d_links: tuple[Tensor | None, ...] = (None, None, None),
     words_wanted: bool = True,
+    clip: float | None = None,
 ) -> Gradients:
     """Gradients for those of [h, r] at every step and of the state after the last, None for zero.
 
-    Where the gradient of the words is not `words_wanted`, it is right only in the rows that were touched.
+    Where the gradient of the words is not `words_wanted`, it is right only in the rows that were touched. `clip` limits
+    what flows backward from step to step (`sparsam.engines.clipping`).
     """
     with on_device_of(run.x):
         given = (d_hidden, d_cell, d_read, d_read_weights)
-        return _backward(run, d_joint, given, d_words, d_links, words_wanted)
+        limits = None
+        if clip and run.weights is not None:
+            outside = [None if value is None else value.to(torch.float32) for value in (d_joint, d_hidden, d_read)]
+            final = [value for value in outside[1:] if value is not None]
+            limits = backward_limits(clip, run.x.shape[0], outside[0], final)
+        return _backward(run, d_joint, given, d_words, d_links, words_wanted, limits)
 
 
 def _link_arrays(run: Run, d_links: tuple[Tensor | None, ...]) -> tuple[Tensor, ...]:
@@ -249,6 +257,7 @@ def _backward(
     d_words: Tensor | None,
     d_links: tuple[Tensor | None, ...],
     words_wanted: bool,
+    limits: Tensor | None,
 ) -> Gradients:
     size, tape = run.size, run.tape
     batch = run.x.shape[1]
@@ -275,9 +284,10 @@ def _backward(
     matrices = None if run.weights is None else packed_backward(run.weights, size)
     links = _link_arrays(run, d_links)
     if run.stepwise:
-        by_steps.backward(run.sizes, size, gradients, matrices, handed, links, run.ends)
+        by_steps.backward(run.sizes, size, gradients, matrices, handed, links, run.ends, limits)
     else:
-        backward_launch(run.sizes, size, gradients, matrices, handed, links, run.ends)(0, run.x.shape[0])
+        launched = backward_launch(run.sizes, size, gradients, matrices, handed, links, run.ends, limits=limits)
+        launched(0, run.x.shape[0])
     if run.padded:  # an element of no steps hands back what it was given
         none = (run.ends == 0)[:, None]
         carry = torch.where(none, torch.cat([finals[0], finals[2].flatten(1)], dim=1), carry)

@@ -177,8 +177,9 @@ def backward(
     handed: tuple[Tensor, ...],
     links: tuple[Tensor, ...],
     ends: Tensor,
+    limits: Tensor | None = None,
 ) -> None:
-    """All steps, newest first; the tape as copied for its gradients, `handed` and `links` as in `backward_launch`."""
+    """All steps, newest first; the tape as copied for its gradients, the rest as in `backward_launch`."""
     d_joint, d_hidden, d_cell, d_read, d_weights, carry, carry_cell, carry_weights, d_words = handed
     carry.zero_()
     carry_cell.zero_()
@@ -197,4 +198,8 @@ def backward(
         run_step(t, t + 1)
         run_cells(t)
         torch.mm(sums[t], recurrent, out=carry)
+        if limits is not None:
+            carry[:, : size.H] += direct
+            direct.zero_()
+            carry.clamp_(-limits[t][:, None], limits[t][:, None])
     carry[:, : size.H] += direct

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from sparsam.engines.native.core import takes_tensors
-
-Run: TypeAlias = Callable[..., Any]  # a function of the core for one of its two types
 
 
 def array(tensor: Tensor | None) -> Any:
@@ -25,14 +22,3 @@ def array(tensor: Tensor | None) -> Any:
 def tensor(array: Any) -> Any:
     """Numbers of the core as a tensor over the same memory; None for None."""
     return array if array is None or isinstance(array, Tensor) else torch.from_numpy(array)
-
-
-def called(run: Run, *arguments: Any) -> Any:
-    """Call the core; what it says of the rows read last is said of the state."""
-    try:
-        return run(*arguments)
-    except ValueError as error:
-        for ours, theirs in (("rows0", "read_rows"), ("weights0", "read_weights")):
-            if str(error).startswith(ours):
-                raise ValueError(f"state: {str(error).replace(ours, theirs)}") from None
-        raise

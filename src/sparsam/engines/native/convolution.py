@@ -10,6 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from sparsam.engines.native.arrays import array, tensor
 from sparsam.engines.native.core import native as _native
+from sparsam.transforms import is_fake, needs_plain_operations
 
 
 class Convolve(torch.autograd.Function):
@@ -39,6 +40,8 @@ def why_not(window: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> s
     """Why torch's own operations have to run the convolution; None when the core can."""
     if torch.compiler.is_compiling():
         return "it is being traced"
+    if needs_plain_operations() or is_fake(x):
+        return "its derivative by hand knows no transforms"
     if bias is None:
         return "it has no bias"
     if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):

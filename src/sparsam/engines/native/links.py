@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sparsam.engines.native import stand_ins
 from sparsam.engines.native.memory import NativeMemory
-from sparsam.engines.reference.links import DenseLinks
+from sparsam.memories.sdnc import DenseLinks
 
 
 class NativeLinks:

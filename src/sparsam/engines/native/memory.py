@@ -16,6 +16,7 @@ from torch import Tensor
 from sparsam.engines.native import names, stand_ins
 from sparsam.engines.native.core import native as _native
 from sparsam.engines.native.index import initial_words
+from sparsam.memories.description import SparseSizes
 from sparsam.state import DenseMemory
 
 DTYPES = (torch.float32, torch.float64)
@@ -30,6 +31,10 @@ class Kind(NamedTuple):
     k_links: int  # K_L, 0 for a memory without links
     allocation: str  # "ring" or "free"
     dtype: torch.dtype
+
+    @classmethod
+    def of(cls, sizes: SparseSizes, dtype: torch.dtype) -> Kind:
+        return cls(sizes.rows, sizes.width, sizes.k_links, sizes.allocation, dtype)
 
     @property
     def suffix(self) -> str:
@@ -90,7 +95,7 @@ class NativeMemory:
     @property
     def stand_in(self) -> Tensor | None:
         """What stands for the memory in the graph of eager calls; None where it is a constant."""
-        if self._stand_in is None and self.from_compiled:
+        if self._stand_in is None and self._by_name and self.from_compiled:
             with torch.enable_grad():  # it is kept, for calls with gradients too
                 self._stand_in = names.FromName.apply(
                     self.name, torch.empty((), dtype=self.kind.dtype, device="cpu"), self.shape
@@ -139,9 +144,10 @@ class NativeMemory:
     def for_call(self) -> Any:
         """What a call of the core takes: versions, or None where it makes a blank one itself."""
         versions, origins = self._versions, self._origins
-        if type(versions) is list and origins is not None and all(origin is None for origin in origins):
-            return versions
-        return self.materialised()
+        if type(versions) is not list:
+            return self.materialised() if versions is None else versions  # as the core gave them
+        blank = origins is not None and origins.count(None) == len(origins)
+        return versions if blank else self.materialised()
 
     def materialised(self) -> Any:
         """A version for every batch element.
@@ -157,7 +163,8 @@ class NativeMemory:
 
     def advanced(self, versions: Any, stand_in: Tensor | None, pending: Any = None) -> NativeMemory:
         """The memory after a call."""
-        return NativeMemory(self.kind, versions, self.origins, stand_in, pending=None if stand_in is None else pending)
+        origins = self.origins if self._origins is None else self._origins
+        return NativeMemory(self.kind, versions, origins, stand_in, None, None if stand_in is None else pending)
 
     def detach(self) -> NativeMemory:
         name = None if self.name is None else self.name.detach()

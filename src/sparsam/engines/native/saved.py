@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from sparsam.engines.native.memory import DTYPES, Kind
-from sparsam.memories.allocation import ALLOCATIONS
-from sparsam.memories.description import MOST_ROWS
+from sparsam.memories.description import ALLOCATIONS, MOST_ROWS
 
 PARTS = {
     "rows": (torch.int64, 1),

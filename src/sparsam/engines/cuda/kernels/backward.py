@@ -57,6 +57,7 @@ def backward(
     d_successors,
     precedence_columns,
     d_precedence,
+    limits,  # (T, B) on what a step hands back to [h, r] of the step before, where CLIP
     lengths,
     B,
     M,
@@ -89,6 +90,7 @@ def backward(
     FREE: tl.constexpr,
     LG: tl.constexpr,
     JOURNAL: tl.constexpr,
+    CLIP: tl.constexpr,
     SIMILARITY: tl.constexpr,
     PRODUCT: tl.constexpr,
 ):
@@ -305,6 +307,10 @@ def backward(
                 tl.debug_barrier()
                 dh = direct + tl.load(carry + unit, mask=is_unit, other=0.0)
                 dr = tl.load(carry + H + head_word, mask=is_word, other=0.0)
+                if CLIP:
+                    most = tl.load(limits + tb)
+                    dh = tl.where(dh > most, most, tl.where(dh < -most, -most, dh))
+                    dr = tl.where(dr > most, most, tl.where(dr < -most, -most, dr))
             else:
                 if CELL == "outside":
                     tl.store(

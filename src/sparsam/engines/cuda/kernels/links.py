@@ -1,4 +1,4 @@
-"""One step of the SDNC's sparse links N, P and p (section D.1), by the rules of `sparsam.engines.reference.links`.
+"""One step of the SDNC's sparse links N, P and p (section D.1), by the rules of `sparsam.memories.sdnc`.
 
 A row of N or P is K_L columns in any order, -1 for none, and their weights. Entries enter a row P(j,.) only when j is
 in p, so only these K_L rows are chosen anew. In the other rows of P that a step changes, those in N(i,.) of a written

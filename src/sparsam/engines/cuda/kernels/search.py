@@ -6,7 +6,7 @@ import triton.language as tl
 from sparsam.engines.cuda.kernels.codes import code_of
 from sparsam.engines.cuda.kernels.ordering import NOTHING, key_row, largest, largest_of_places, largest_of_two, sort_key
 
-EPSILON = tl.constexpr(1e-6)  # as in `sparsam.engines.reference.addressing`
+EPSILON = tl.constexpr(1e-6)  # as in `sparsam.memories.addressing`
 
 
 @triton.jit

@@ -1,4 +1,4 @@
-"""Which words are written anew when usage decides and not the ring: rules of `sparsam.engines.reference.free_usage`."""
+"""Which words are written anew when usage decides and not the ring: rules of `sparsam.memories.sdnc`."""
 
 import triton
 import triton.language as tl

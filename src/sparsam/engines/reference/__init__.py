@@ -1,1 +1,0 @@
-"""Plain PyTorch, one concept per file: what every engine is tested against."""

@@ -1,0 +1,92 @@
+"""`sparsam data`: find, verify and prepare the real data sets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Find, verify and prepare real data. Searched: --root, or $SPARSAM_DATA, or the user's data folder.",
+)
+
+_Root = Annotated[
+    Path | None,
+    typer.Option(help="Folder that holds the download, as it came or unpacked.", show_default="$SPARSAM_DATA"),
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+class _Report:
+    """What was found, a line at a time, or at the end as JSON."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._values: dict[str, Any] = {}
+        self._as_json = as_json
+
+    def say(self, what: str, value: str, line: str | None = None) -> None:
+        self._values.setdefault(what, []).append(value)
+        if not self._as_json:
+            print(f"{what:9} {line or value}")
+
+    def prepared(self, name: str, counts: dict[str, int]) -> None:
+        self._values.setdefault("prepared", {})[name] = counts
+        if not self._as_json:
+            print(f"prepared  {name}: {', '.join(f'{count:,} {what}' for what, count in counts.items())}")
+
+    def close(self) -> None:
+        if self._as_json:
+            print(json.dumps(self._values))
+
+
+@app.command()
+def babi(
+    root: _Root = None,
+    variant: Annotated[
+        str,
+        typer.Option(help="en-10k or en (1,000 questions per task).", autocompletion=lambda: ["en-10k", "en"]),
+    ] = "en-10k",
+    as_json: _Json = False,
+) -> None:
+    """The 20 bAbI question answering tasks."""
+    import warnings
+
+    from sparsam.lab.data.babi import open_babi
+    from sparsam.lab.tasks.babi.task import Babi
+
+    report = _Report(as_json)
+    files = open_babi(root, variant)
+    report.say("found", str(files.source), f"{files.source} ({variant})")
+    notes = files.verify()
+    report.say("verified", "40 files: names, question counts, checksums")
+    for note in notes:
+        report.say("note", note)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the notes above say it already
+        task = Babi(root, variant)
+    for name in ("train", "validation", "test"):
+        split = task.split(name)
+        counts = {"stories": len(split), "questions": split.num_questions, "words": len(split.words)}
+        report.prepared(name, counts)
+    report.close()
+
+
+@app.command()
+def omniglot(root: _Root = None, as_json: _Json = False) -> None:
+    """The Omniglot characters."""
+    from sparsam.lab.data.omniglot import open_omniglot
+    from sparsam.lab.tasks.omniglot.episodes import Omniglot
+
+    report = _Report(as_json)
+    files = open_omniglot(root)
+    for source in files.sources.values():
+        report.say("found", str(source))
+    for line in files.verify():
+        report.say("verified", line)
+    task = Omniglot(root)
+    for name in ("train", "validation", "test"):
+        report.prepared(name, {"characters": len(task.characters(name))})
+    report.close()

@@ -1,0 +1,161 @@
+"""`sparsam eval`: the errors of a trained model, at the sizes that are asked for."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sparsam.lab.cli.model_options import EngineOption, OwnTaskOption, choices
+from sparsam.lab.cli.runs import complete_trained, find_run
+
+
+def evaluate(
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            help="A run (its folder, or the beginning of its name), a .safetensors file, or weights by name.",
+            show_default="the last run",
+            autocompletion=complete_trained,
+        ),
+    ] = None,
+    size: Annotated[
+        list[int] | None,
+        typer.Option(
+            help="Exact size (items, pairs, keys), 1 or more; may be repeated.", show_default="as trained", min=1
+        ),
+    ] = None,
+    batches: Annotated[
+        int | None,
+        typer.Option(help="Minibatches per size.", show_default="8, or all of a data set's split", min=1),
+    ] = None,
+    batch_size: Annotated[int, typer.Option(help="Sequences per minibatch.", min=1)] = 32,
+    memory_size: Annotated[
+        int | None, typer.Option(help="Test with another memory size.", show_default="as trained")
+    ] = None,
+    index: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Test with another index: {', '.join(choices('index'))}.",
+            show_default="as trained",
+            autocompletion=lambda: choices("index"),
+        ),
+    ] = None,
+    engine: EngineOption = None,
+    split: Annotated[
+        str,
+        typer.Option(
+            help="For tasks over a data set: validation or test.", autocompletion=lambda: ["validation", "test"]
+        ),
+    ] = "test",
+    seed: Annotated[int, typer.Option(help="Of the episodes.")] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Any other setting, e.g. --set task.settings.cues=16."),
+    ] = None,
+    below: Annotated[
+        float | None, typer.Option(help="Exit with code 1 unless every error is below this.", show_default="any error")
+    ] = None,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="damage: an older checkpoint if the newest is damaged; data: other data than the run's.",
+            autocompletion=lambda: ["damage", "data"],
+        ),
+    ] = None,
+    task: OwnTaskOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Evaluate a trained model on fresh episodes."""
+    from sparsam.lab.training import own
+    from sparsam.lab.training.evaluate import evaluate as measure
+    from sparsam.lab.training.resume import check_accepted
+    from sparsam.lab.training.saved import load_model
+    from sparsam.lab.training.seeds import MinibatchSeeds
+
+    if task is not None:
+        own.use_task(task)
+    accepted, found = check_accepted(accept or ()), _find(run)
+    wanted: dict[str, Any] = {"memory_size": memory_size, "index": index, "engine": engine}
+    changed = {key: value for key, value in wanted.items() if value is not None}
+    model, learnt, config = load_model(found, settings or [], older="damage" in accepted, **changed)
+    _compare(found, learnt, "data" in accepted)
+    level = None
+    if config.curriculum and not size:
+        level = config.curriculum.max_level
+        size = None if level else [config.curriculum.start]
+    results: list[dict[str, Any]] = []
+    sizes: list[int | None] = list(size) if size else [None]
+    for exact in sizes:
+        errors = measure(model, learnt, MinibatchSeeds(seed), batches, batch_size, level, exact, split)
+        if exact is not None and hasattr(learnt, "chance"):
+            errors = errors | {"chance": learnt.chance(exact)}
+        results.append({"size": exact} | errors)
+    _require_finite(results)
+    if as_json:
+        print(json.dumps(results if len(results) > 1 else results[0]))
+    else:
+        for row in results:
+            print(table(row))
+    headline = next(key for key in results[0] if key != "size")
+    if below is not None and any(row[headline] >= below for row in results):
+        raise typer.Exit(1)
+
+
+def _find(run: str | None) -> Path:
+    """A run, or weights by name or address where no run is called so."""
+    from sparsam.weights import find, names
+
+    try:
+        return find_run(run)
+    except FileNotFoundError:
+        if run is None or (run not in names() and ":" not in run):
+            raise
+        return find(run)
+
+
+def table(row: dict[str, Any]) -> str:
+    """One evaluation as text: a line of its numbers, and under it one line for each of bAbI's tasks."""
+    from sparsam.lab.data.babi_official import STEMS
+
+    tasks = {int(match[1]): row[key] for key in row if (match := re.fullmatch(r"task_(\d+)", key))}
+    name = "as trained" if row["size"] is None else f"size {row['size']:,}"
+    rest = {key: value for key, value in row.items() if key != "size" and not re.fullmatch(r"task_\d+", key)}
+    lines = [f"{name}: " + ", ".join(f"{key.replace('_', ' ')} {value:.4g}" for key, value in rest.items())]
+    if tasks:
+        lines.append(f"{'task':>4}  {'':30}  {'error':>7}")
+        for number, error in sorted(tasks.items()):
+            failed = "  failed" if error > 0.05 else ""
+            lines.append(f"{number:>4}  {STEMS.get(number, '').replace('-', ' '):30}  {error:>7.1%}{failed}")
+    return "\n".join(lines)
+
+
+def _compare(run: Path, task: Any, data_accepted: bool) -> None:
+    """Say when versions differ from the run's; other data must be accepted."""
+    from sparsam.lab.training.folder import RunFolder
+    from sparsam.lab.training.resume import compare_origin
+
+    folder = RunFolder(run)
+    if not folder.origin_file.exists():
+        return
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compare_origin(folder, getattr(task, "fingerprint", None), ["versions", *(["data"] if data_accepted else [])])
+    for warning in caught:
+        warnings.warn(
+            str(warning.message).replace("may not end on the same bits; accepted", "numbers may differ"), stacklevel=2
+        )
+
+
+def _require_finite(results: list[dict[str, Any]]) -> None:
+    from sparsam.lab.training.learner import NonFiniteLoss
+
+    for row in results:
+        wrong = [key for key, value in row.items() if isinstance(value, float) and not math.isfinite(value)]
+        if wrong:
+            raise NonFiniteLoss(f"the evaluation gave no number for {', '.join(wrong)}")

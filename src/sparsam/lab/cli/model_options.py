@@ -1,0 +1,124 @@
+"""The options of a model on the command line, made from the constructors in the registry."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from sparsam.lab.training.model_config import Setting, all_settings
+from sparsam.models import MODELS
+
+HELP = {
+    "hidden_size": "Width of the controller, H.",
+    "memory_size": "Words in memory, N.",
+    "word_size": "Width of a word, W.",
+    "num_heads": "Access heads, R.",
+    "k": "Words read per head, K.",
+    "k_links": "Links kept per row, K_L.",
+}  # shorter than in the docstrings of the models, which explain the others
+
+
+def choices(key: str) -> list[str]:
+    """The names that a setting can take, from the registry where they are defined."""
+    if key == "index":
+        from sparsam.indexes import NAMES
+
+        return list(NAMES)
+    if key == "engine":
+        from sparsam.engines import ENGINES
+
+        return ["auto", *ENGINES]
+    if key == "controller":
+        from sparsam.controllers import KINDS
+
+        return [name for name in KINDS if name != "own"]
+    from sparsam.memories.addressing import SIMILARITIES
+    from sparsam.memories.description import ALLOCATIONS
+
+    return {"similarity": list(SIMILARITIES), "allocation": list(ALLOCATIONS)}.get(key, [])
+
+
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        help=f"{', '.join(choices('engine'))}.", show_default="as trained", autocompletion=lambda: choices("engine")
+    ),
+]  # of commands that run trained weights
+
+
+OwnTaskOption = Annotated[
+    str | None,
+    typer.Option("--task", help="The run's own task, module:Class; only you can name code.", show_default=False),
+]  # likewise
+
+
+def described(model: str) -> dict[str, str]:
+    """What the docstring of a model's class says of each argument."""
+    return arguments_in(MODELS[model].__doc__) if model in MODELS else {}
+
+
+def arguments_in(docstring: str | None) -> dict[str, str]:
+    """What a docstring says of each argument."""
+    section = inspect.cleandoc(docstring or "").partition("Args:\n")[2]
+    found: dict[str, str] = {}
+    names: list[str] = []
+    for line in section.splitlines():
+        if match := re.match(r" {4}(\w+(?:, \w+)*): (.*)", line):
+            names = match[1].split(", ")
+            found |= dict.fromkeys(names, match[2].strip())
+        elif line.startswith(" " * 8):
+            found |= {name: f"{found[name]} {line.strip()}" for name in names}
+        elif line.strip():
+            break
+    return found
+
+
+def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
+    """`command` with an option for each setting of any model; it is given them as the dict `model_settings`.
+
+    Options that are not given stay out of the dict.
+    """
+    own_names = inspect.signature(command).parameters
+    settings = {key: owners for key, owners in all_settings().items() if key not in own_names}
+
+    def called(**arguments: Any) -> None:
+        given = {key: arguments.pop(key) for key in settings}
+        command(**arguments, model_settings={key: value for key, value in given.items() if value is not None})
+
+    own = [
+        parameter for name, parameter in inspect.signature(command, eval_str=True).parameters.items()
+        if name != "model_settings"
+    ]  # fmt: skip
+    place = next(i for i, parameter in enumerate(own) if parameter.name == "model") + 1
+    added = [_parameter(key, owners) for key, owners in settings.items()]
+    called.__signature__ = inspect.Signature([*own[:place], *added, *own[place:]])  # type: ignore[attr-defined]
+    called.__annotations__ = {p.name: p.annotation for p in (*own, *added)}
+    called.__doc__, called.__name__, called.__module__ = command.__doc__, command.__name__, command.__module__
+    return called
+
+
+def _parameter(key: str, owners: dict[str, Setting]) -> inspect.Parameter:
+    setting = next(iter(owners.values()))
+    kind = setting.kinds[-1] if setting.kinds else str
+    if bool in setting.kinds:
+        kind = bool
+    names = choices(key)
+    said = described(next(iter(owners))).get(key, key.replace("_", " "))
+    text = [HELP.get(key) or (f"{', '.join(names)}." if names else said[0].upper() + said[1:].replace("[", "\\["))]
+    if not set(MODELS) <= set(owners):
+        text.append(f"For {', '.join(owners)}.")
+    defaults = dict.fromkeys(str(owner.default) for owner in owners.values())
+    option: Any = typer.Option(
+        f"--{key.replace('_', '-')}" + (f"/--no-{key.replace('_', '-')}" if kind is bool else ""),
+        help=" ".join(text),
+        show_default=" or ".join(defaults),
+        rich_help_panel="Model",
+        autocompletion=(lambda: names) if names else None,
+    )
+    return inspect.Parameter(
+        key, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Annotated[kind | None, option]
+    )

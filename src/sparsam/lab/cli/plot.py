@@ -1,0 +1,56 @@
+"""`sparsam plot`: learning curves, memory accesses, and a report, from run folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparsam.lab.cli.model_options import OwnTaskOption
+from sparsam.lab.cli.runs import complete, find_run
+
+
+def plot(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Runs (folders, or the beginnings of their names); those that differ in seed only form one line.",
+            show_default="the last run",
+            autocompletion=complete,
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the pictures.", show_default="the first run's")] = None,
+    measure: Annotated[
+        str | None,
+        typer.Option(help="What to draw: an error's name, loss or level.", show_default="the task's first error"),
+    ] = None,
+    against: Annotated[
+        str,
+        typer.Option(
+            help="What it is drawn over: sequences or seconds.", autocompletion=lambda: ["sequences", "seconds"]
+        ),
+    ] = "sequences",
+    size: Annotated[
+        int | None, typer.Option(help="Size of the episode in the memory picture.", show_default="as trained", min=1)
+    ] = None,
+    task: OwnTaskOption = None,
+) -> None:
+    """Draw learning curves (PNG), the memory accesses of one episode (PNG) and a self-contained report (HTML)."""
+    from sparsam.lab.plots.curves import plot_curves
+    from sparsam.lab.plots.raster import plot_run_raster
+    from sparsam.lab.plots.report import write_report
+    from sparsam.lab.training import own
+    from sparsam.lab.training.folder import RunFolder
+
+    if task is not None:
+        own.use_task(task)
+    found = [find_run(name) for name in runs] if runs else [find_run(None)]
+    for run in found:
+        if not RunFolder(run).exists():
+            raise FileNotFoundError(f"{run} holds no run (no config.json)")
+    folder = out or found[0]
+    print(plot_curves(found, folder / "curves.png", measure, against))
+    if len(found) == 1 and RunFolder(found[0]).config().model.memory_size:
+        print(plot_run_raster(found[0], folder / "memory.png", size))
+    print(write_report(found, folder / "report.html"))

@@ -1,0 +1,97 @@
+"""`sparsam reproduce`: carry out one of the paper's experiments."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sparsam.lab.recipes import RECIPES
+
+_OWN = "the experiment's own"
+
+
+def reproduce(
+    figure: Annotated[
+        str, typer.Argument(help=f"{', '.join(RECIPES)}.", show_default=False, autocompletion=lambda: list(RECIPES))
+    ],
+    seeds: Annotated[int | None, typer.Option(help="Runs per model.", show_default=_OWN)] = None,
+    budget: Annotated[float | None, typer.Option(help="Most seconds per run.", show_default=_OWN)] = None,
+    steps: Annotated[int | None, typer.Option(help="Most minibatches per run.", show_default=_OWN)] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Only this task; may be repeated.", show_default="all")] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(help="Only this model; may be repeated.", show_default="all")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder.", show_default="runs/FIGURE")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a setting in every run.")
+    ] = None,
+    list_runs: Annotated[bool, typer.Option("--list", help="Only list the runs.")] = False,
+    collect: Annotated[bool, typer.Option("--collect", help="Train nothing: sum up the runs that have ended.")] = False,
+    page: Annotated[
+        bool, typer.Option("--page", help="Train nothing: write docs/results and README's tables from the records.")
+    ] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the runs that have ended, with their tests, to this JSON record.", show_default="none"
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No display of the progress.")] = False,
+) -> None:
+    """Run an experiment of the paper: every run resumable, then a table (Markdown, JSON) and plots.
+
+    Start it again after an interruption and it goes on where it was.
+    """
+    if page:
+        from sparsam.lab import pages
+
+        changed = pages.write(pages.source_tree())
+        print("\n".join(map(str, changed)) or "every page says what its records say")
+        return
+    from sparsam.lab.recipes import recipe
+    from sparsam.lab.recipes.experiment import reproduce as carry_out
+    from sparsam.lab.recipes.experiment import table
+
+    function = recipe(figure)
+    wanted: dict[str, Any] = {"seeds": seeds, "budget": budget, "steps": steps, "tasks": task, "models": model}
+    known = inspect.signature(function).parameters
+    given = {key: value for key, value in wanted.items() if value is not None}
+    for key in given:
+        if key not in known:
+            raise ValueError(f"{figure} has no option {key!r} (it has: {', '.join(known)})")
+    try:
+        experiment = function(**given)
+    except KeyError as error:
+        raise ValueError(f"{figure} has no task or model named {error}") from error
+    if settings:
+        experiment.runs = {name: config.with_settings(settings) for name, config in experiment.runs.items()}
+    if list_runs:
+        print("\n".join(experiment.runs))
+        return
+    folder = out or Path("runs") / figure
+    rows = carry_out(experiment, folder, quiet=quiet, collect=collect)
+    print(table(rows))
+    report = getattr(sys.modules[function.__module__], "report", None)
+    if report is not None:  # the experiment's own table, as the paper prints it
+        print(report(folder))
+    if record is not None:
+        from sparsam.lab.recipes.record import write
+
+        given_options = {"--seeds": seeds, "--budget": budget, "--steps": steps, "--task": task, "--model": model}
+        write(record, experiment, folder, _command(figure, given_options | {"--set": settings}))
+        print(f"record: {record}")
+    print(f"table, JSON and plots: {folder}")
+
+
+def _command(figure: str, options: dict[str, Any]) -> str:
+    """The command that carries out these runs, without where they are kept."""
+    words = ["sparsam", "reproduce", figure]
+    for name, value in options.items():
+        for entry in value if isinstance(value, list) else [value]:
+            words += [name, str(entry)] if entry is not None else []
+    return shlex.join(words)

@@ -1,0 +1,105 @@
+"""Pages of docs/results and the tables of README, made from the JSON records in docs/ (`sparsam reproduce X --page`).
+
+Every number on them is read from a record, and a test compares them with what stands in the tree.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sparsam.lab.pages import babi, beyond, extrapolation, figure1, figure2, figure3, omniglot
+from sparsam.lab.pages.tables import Claim, Records, table
+
+PAGES = {
+    "figure1": figure1,
+    "figure2": figure2,
+    "figure3": figure3,
+    "extrapolation": extrapolation,
+    "babi": babi,
+    "omniglot": omniglot,
+    "beyond": beyond,
+}
+
+
+def claims(records: Records) -> list[Claim]:
+    """All claims, in the order of the pages."""
+    return [claim for page in PAGES.values() for claim in page.claims(records)]
+
+
+def overview(records: Records) -> str:
+    """docs/results/index.md."""
+    return f"""# Results
+
+Each page has the claim, the command, the seeds, and what differs from the paper. Verdicts are about our runs under the
+paper's protocol as far as the paper gives it; where a page names a difference that helps, the verdict says so. How results
+came about, and what did not work, is in the [notebook](../notebook/index.md).
+
+## The paper's claims
+
+{_paper_table(claims(records), "")}
+
+## Beyond the paper
+
+{_beyond_table(claims(records), "")}
+"""
+
+
+def readme_tables(records: Records) -> str:
+    """The two tables of README."""
+    shown = [claim for claim in claims(records) if claim.in_readme]
+    return f"""{_paper_table(shown, "docs/results/")}
+
+Beyond the paper:
+
+{_beyond_table(shown, "docs/results/")}"""
+
+
+def _paper_table(found: list[Claim], folder: str) -> str:
+    rows = [
+        (f"[{claim.what}]({folder}{claim.page}.md)", claim.paper, claim.here, claim.seeds, claim.verdict)
+        for claim in found
+        if claim.verdict
+    ]
+    return table(["claim", "the paper", "here", "seeds", "verdict"], rows)
+
+
+def _beyond_table(found: list[Claim], folder: str) -> str:
+    rows = [
+        (f"[{claim.what}]({folder}{claim.page}.md)", claim.here, claim.seeds) for claim in found if not claim.verdict
+    ]
+    return table(["result", "here", "seeds"], rows)
+
+
+MARKED = re.compile(r"(?<=<!-- results -->\n).*?(?=<!-- end of results -->)", flags=re.DOTALL)
+
+
+def texts(root: Path) -> dict[Path, str]:
+    """Every generated page below `root`, the source tree, and README, as the records would have them."""
+    records = Records(root / "docs")
+    folder = root / "docs" / "results"
+    made = {folder / f"{name}.md": page.page(records) for name, page in PAGES.items()}
+    made[folder / "index.md"] = overview(records)
+    readme = root / "README.md"
+    made[readme] = MARKED.sub(lambda _: f"{readme_tables(records)}\n", readme.read_text(encoding="utf-8"))
+    return made
+
+
+def source_tree() -> Path:
+    """The folder that holds docs/ and README.md; an installed package has neither."""
+    root = Path(__file__).resolve().parents[4]
+    if not (root / "docs" / "results").is_dir():
+        raise FileNotFoundError(
+            "page: expected the source tree, whose docs/ holds the records; this is an installation"
+        )
+    return root
+
+
+def write(root: Path) -> list[Path]:
+    """Write what has changed; returns its files."""
+    changed = []
+    for file, text in texts(root).items():
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.write_text(text, encoding="utf-8")
+            changed.append(file)
+    return changed

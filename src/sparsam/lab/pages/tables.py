@@ -1,0 +1,74 @@
+"""Numbers and tables of the results pages, all read from the records in docs/."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, median, stdev
+from typing import Any
+
+__all__ = ["Claim", "Records", "count", "mean", "median", "runs_of", "spread", "table"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of the paper, or one result beyond it, as README and the overview show it.
+
+    `verdict` is "reproduced", "better", "worse" or "not done" for a claim of the paper, and empty beyond it.
+    """
+
+    what: str
+    paper: str
+    here: str
+    seeds: str
+    verdict: str
+    page: str
+    in_readme: bool = True
+
+
+class Records:
+    """The JSON records below a docs folder, by name: `records["results/figure3"]`."""
+
+    def __init__(self, docs: Path) -> None:
+        self.docs = docs
+        self._read: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._read:
+            self._read[name] = json.loads((self.docs / f"{name}.json").read_text(encoding="utf-8"))
+        return self._read[name]
+
+    def figure(self, bench: str, start: str) -> Any:
+        """What a benchmark's record says on the line that begins with `start`."""
+        lines = [line for line in self[f"bench/{bench}"]["lines"] if line["figure"].startswith(start)]
+        if not lines:
+            raise KeyError(f"bench/{bench}.json has no line that begins with {start!r}")
+        return lines[0]["reached"]
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join("-" if cell is None else str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def spread(values: Sequence[float], digits: int = 1, unit: str = "") -> str:
+    """Mean ± standard deviation over seeds; of one seed its value."""
+    if not values:
+        return "-"
+    deviation = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{mean(values):.{digits}f}{deviation}{unit}"
+
+
+def count(value: float) -> str:
+    """A whole number as people write it."""
+    return f"{round(value):,}"
+
+
+def runs_of(rows: Iterable[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    """The rows of runs `name`-0, `name`-1, ..., by seed."""
+    found = [row for row in rows if row["run"].rpartition("-")[0] == name]
+    return sorted(found, key=lambda row: row["seed"])

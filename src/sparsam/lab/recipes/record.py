@@ -1,0 +1,102 @@
+"""A record: what the runs of an experiment reached, as JSON that the results pages are made from.
+
+    {"schema": 1, "claim": ..., "protocol": ..., "differences": [...], "commands": [...], "runs": {name: {...}}}
+
+A run names its command, commit, machine, versions, model, seed, minibatches and seconds, how it ended, the error on
+validation as it went (`curve`), and what was tested after it had ended. A further command adds its runs to the file.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sparsam.lab.recipes.experiment import Experiment
+from sparsam.lab.training.config import RunConfig
+from sparsam.lab.training.files import write_atomic
+from sparsam.lab.training.folder import RunFolder
+
+__all__ = ["KEYS", "RUN_KEYS", "check", "write"]
+
+KEYS = ("schema", "claim", "protocol", "differences", "commands", "runs")
+RUN_KEYS = ("command", "commit", "machine", "versions", "model", "seed", "minibatches", "seconds", "ended", "error",
+            "curve", "tests")  # fmt: skip
+TESTS = ("validation", "test", "tests")  # files of a run's folder that a report writes
+
+
+def write(file: str | Path, experiment: Experiment, out: str | Path, command: str) -> dict[str, Any]:
+    """Put the runs of `experiment` that have ended under `out` into the record `file`, and return it.
+
+    Raises:
+        ValueError: when a run was trained with other settings than the experiment's, or none has ended.
+    """
+    file, out = Path(file), Path(out)
+    record = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"commands": [], "runs": {}}
+    runs = {}
+    for name, config in experiment.runs.items():
+        folder = RunFolder(out / name)
+        if folder.result() is not None:
+            _refuse_other_settings(folder.config(), config, name)
+            runs[name] = _run(folder, command)
+    if not runs:
+        raise ValueError(f"{out} holds no run of {experiment.name} that has ended")
+    record = {
+        "schema": 1,
+        "claim": experiment.claim,
+        "protocol": experiment.protocol,
+        "differences": list(experiment.differences),
+        "commands": [*(entry for entry in record["commands"] if entry != command), command],
+        "runs": record["runs"] | runs,
+    }
+    check(record)
+    write_atomic(file, (json.dumps(record, indent=1) + "\n").encode())
+    return record
+
+
+def check(record: dict[str, Any]) -> None:
+    """Raises ValueError naming what a record lacks."""
+    missing = [key for key in KEYS if key not in record]
+    for name, run in record.get("runs", {}).items():
+        missing += [f"runs.{name}.{key}" for key in RUN_KEYS if key not in run]
+        if run.get("command") not in record.get("commands", []):
+            missing.append(f"commands: {run.get('command')!r}, which {name} names")
+    if missing:
+        raise ValueError(f"record: expected {', '.join(missing[:6])}, got nothing there")
+
+
+def _run(folder: RunFolder, command: str) -> dict[str, Any]:
+    config, result, origin = folder.config(), folder.result() or {}, folder.origin() or {}
+    headline = next(iter(result.get("evaluation", {})), "loss")
+    tests = {name: folder.path / f"{name}.json" for name in TESTS}
+    return {
+        "command": command,
+        "commit": origin.get("commit"),
+        "machine": origin.get("machine"),
+        "versions": origin.get("versions"),
+        "model": config.model.name,
+        "seed": config.seed,
+        "minibatches": result.get("step"),
+        "seconds": result.get("seconds"),
+        "ended": result.get("reason"),
+        "error": headline,
+        "curve": [[event["step"], round(event[headline], 5)] for event in folder.events("eval") if headline in event],
+        "tests": {name: json.loads(path.read_text()) for name, path in tests.items() if path.exists()},
+    }
+
+
+def _refuse_other_settings(found: RunConfig, wanted: RunConfig, name: str) -> None:
+    """A record's command must be what made its runs; where a run was carried out does not matter."""
+
+    def values(config: RunConfig) -> dict[str, Any]:
+        plain = config.to_dict()
+        plain["model"].pop("engine", None)
+        for part in ("settings", "training"):
+            plain["task"][part] = {k: v for k, v in plain["task"][part].items() if k not in ("root", "device")}
+        kept = ("seed", "model", "task", "optimizer", "curriculum", "weights", "batch_size", "steps", "seconds")
+        return {key: plain[key] for key in kept}
+
+    ours, theirs = values(found), values(wanted)
+    other = [key for key in ours if ours[key] != theirs[key]]
+    if other:
+        raise ValueError(f"{name}: expected the settings of this command, got a run with another {', '.join(other)}")

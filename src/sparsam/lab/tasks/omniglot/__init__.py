@@ -1,0 +1,1 @@
+"""One-shot learning of characters: episodes, drawings and pixels."""

@@ -1,0 +1,224 @@
+"""A model is a controller, an interface to a memory, and an output layer (section 3.3 of the paper).
+
+    h_t = controller([x_t, r_{t-1}]);   interface(h_t) drives the memory;   y_t = output([h_t, r_t]).
+
+The controllers are in `sparsam.controllers`, the memories in `sparsam.memories`, the engines in `sparsam.engines`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from sparsam import checks, controllers
+from sparsam import start as starts
+from sparsam.controllers.untouched import untouched_linear
+from sparsam.engines.engine import Cell
+from sparsam.engines.feedforward import FEEDFORWARD
+from sparsam.engines.plan import Parts, Plan
+from sparsam.memories.memory import Memory
+from sparsam.models import stepwise
+from sparsam.models.contract import Recurrent
+from sparsam.start import Start
+from sparsam.state import State
+from sparsam.trace import Access
+from sparsam.transfer import sent
+
+MODELS: dict[str, type[MemoryModel]] = {}  # by name, filled where a model is defined
+MOST_OUTPUT = 2**16  # weights of an output layer that an engine may run step by step; a larger one is one product
+
+
+def build(name: str, **kwargs: Any) -> MemoryModel:
+    """Make a model by name, e.g. `sparsam.build("sam", input_size=8, output_size=8)`."""
+    return MODELS[checks.one_of("name", name, MODELS)](**kwargs)
+
+
+class MemoryModel(Recurrent):
+    """Controller, interface and output layer around a memory, or around none.
+
+    `controller`, `interface` and `output` are modules that may be replaced, hooked or parametrized: what cannot run
+    inside a fast engine's loop is called, and the memory still runs in the engine. The argument `output` makes another
+    output layer than a linear map; it is called with H, R·W and O, and with device and dtype.
+    """
+
+    name: ClassVar[str]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" in cls.__dict__:
+            MODELS[cls.name] = cls
+
+    def __init__(
+        self,
+        input_size: int,
+        output_size: int,
+        hidden_size: int,
+        memory: Memory | None,
+        batch_first: bool,
+        engine: str,
+        controller: Any = "lstm",
+        num_layers: int = 1,
+        dropout: float = 0.0,
+        output: Callable[..., nn.Module] | None = None,
+        device: Any = None,
+        dtype: Any = None,
+        start: str | Start = "open",
+        backward_clip: float | None = None,
+    ) -> None:
+        super().__init__(batch_first, engine)
+        self.backward_clip = backward_clip
+        self.input_size = checks.positive_int("input_size", input_size)
+        self.output_size = checks.positive_int("output_size", output_size)
+        checks.positive_int("hidden_size", hidden_size)
+        checks.positive_int("num_layers", num_layers)
+        checks.number_in("dropout", dropout, 0.0, 1.0)
+        checks.floating_dtype("dtype", dtype)
+        self.memory = memory
+        self.read_size = 0 if memory is None else memory.read_size
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        inputs = input_size + self.read_size
+        self.controller = controllers.make(controller, inputs, hidden_size, num_layers, dropout, **made)
+        self.hidden_size = self.controller_kind.output_size(self.controller, hidden_size)
+        # as nn.LSTM has them, for those who ask
+        self.num_layers = int(getattr(self.controller, "num_layers", 1))
+        self.dropout: Any = dropout
+        bias = getattr(self.controller, "bias", True)  # of an nn.Linear it is a parameter
+        self.bias: Any = bias if isinstance(bias, bool) else bias is not None
+        if memory is not None:
+            self.interface = nn.Linear(self.hidden_size, memory.interface.size, **made)
+        if output is None:
+            self.output: nn.Module = nn.Linear(self.hidden_size + self.read_size, output_size, **made)
+        else:
+            self.output = output(self.hidden_size, self.read_size, output_size, **made)
+        if memory is not None:
+            self._began = starts.checked(start)
+            begin = starts.numbers(start)
+            begin.move_interface(self.interface, memory.interface)
+            if not isinstance(controller, nn.Module):
+                self.controller_kind.begin(self.controller, begin)
+
+    @property
+    def backward_clip(self) -> float | None:
+        """The limit on what flows backward from step to step (`sparsam.engines.clipping`); None for exact gradients."""
+        return self._backward_clip
+
+    @backward_clip.setter
+    def backward_clip(self, value: float | None) -> None:
+        if value is not None and checks.number_in("backward_clip", value, 0.0, 1e30) == 0:
+            raise ValueError("backward_clip: expected None or a number above 0, got 0")
+        self._backward_clip = None if value is None else float(value)
+
+    @property
+    def controller_kind(self) -> controllers.ControllerKind:
+        return controllers.kind_of(self.controller)
+
+    def start_fields(self, batch: int, like: Tensor) -> dict[str, Any]:
+        return self.controller_kind.fields(self.controller, batch, like)
+
+    def start_zeros(self) -> tuple[tuple[str, tuple[int, ...]], ...] | None:
+        plain = type(self).start_fields is MemoryModel.start_fields
+        plain = plain and type(self.controller_kind).fields is controllers.ControllerKind.fields
+        return tuple(self.start_shapes().items()) if plain else None
+
+    def start_shapes(self) -> dict[str, tuple[int, ...]]:
+        return self.controller_kind.shapes(self.controller)
+
+    def parts(self) -> Parts:
+        kind = self.controller_kind
+        return Parts(kind.cell, self._why_called(kind), self._why_answered(), self.backward_clip is not None)
+
+    def _resolved(self, like: Tensor) -> Plan:
+        plan = super()._resolved(like)
+        if plan.fused:
+            kind = self.controller_kind
+            layers = (self.interface, self.output) if plan.answers else (self.interface,)
+            linear = tuple((layer, name) for layer in layers for name in ("weight", "bias"))
+            plan.cell, plan.weights = str(kind.cell), (*kind.places(self.controller), *linear)
+        return plan
+
+    def _why_called(self, kind: controllers.ControllerKind) -> str | None:
+        """Why controller and interface are called at each step; None where an engine may use their weights."""
+        if type(self).control is not MemoryModel.control or "control" in self.__dict__:
+            return f"{type(self).__name__} has a control() of its own"
+        return kind.why_not_fused(self.controller) or untouched_linear("interface", self.interface)
+
+    def _why_answered(self) -> str | None:
+        """Why the output layer is called; None where an engine may use its weights.
+
+        It is no plain linear map of a moderate size, `answer` is the user's own, or it runs in another type than the
+        rest (autocast, parameters of half precision).
+        """
+        if type(self).answer is not MemoryModel.answer or "answer" in self.__dict__:
+            return f"{type(self).__name__} has an answer() of its own"
+        reason = untouched_linear("output", self.output)
+        if reason is not None:
+            return reason
+        weight: Any = self.output.weight
+        if weight.numel() > MOST_OUTPUT:
+            return f"output has {weight.numel():,} weights"
+        if weight.dtype not in (torch.float32, torch.float64) or torch.is_autocast_enabled(weight.device.type):
+            return "it runs in half precision"
+        return None
+
+    def control(self, x: Tensor, state: Any) -> tuple[Tensor, dict[str, Any]]:
+        """h_t (B, H) of the controller, whose input is [x_t, r_{t-1}], and the state's fields that it changes."""
+        controller, read = self.controller, state.read.flatten(1)
+        inputs = torch.cat([x, read if read.dtype == x.dtype else read.to(x.dtype)], dim=-1)
+        return controllers.kind_of(controller).step(controller, inputs, state)
+
+    def answer(self, joint: Tensor) -> Tensor:
+        """y (T, B, O) = output([h_t, r_t]) for all steps at once, [h_t, r_t] (T, B, H + R·W)."""
+        return self.output(joint)
+
+    def run(
+        self, plan: Plan, x: Tensor, state: Any, ends: Tensor | None, record: bool
+    ) -> tuple[Tensor, State, Sequence[Access]]:
+        # One step of a feed-forward controller: the two gates that an engine would add cost more than they save.
+        if plan.fused and not (plan.cell == FEEDFORWARD and x.shape[0] == 1):
+            weights = self._weights(plan)
+            ran = plan.engine.sequence(plan.memory, weights, x, state, ends, record)
+            y, after, accesses = ran.joint, state.with_fields(**ran.fields), ran.accesses
+            if weights.output is not None:
+                return y, after, accesses
+        else:
+            y, after, accesses = stepwise.run(self, plan, x, state, ends, record)
+        y = self.answer(y)
+        if ends is not None:
+            past = torch.arange(x.shape[0], device="cpu")[:, None] >= ends
+            y = y.masked_fill(sent(past[..., None], y.device), 0.0)
+        return y, after, accesses
+
+    def _weights(self, plan: Plan) -> Cell:
+        """The weights that the engine reads, as they are now; those of a parametrized layer are computed."""
+        found = []
+        for module, name in plan.weights:
+            value = module._parameters.get(name)
+            found.append(getattr(module, name) if value is None else value)
+        at = len(found) - (4 if plan.answers else 2)
+        output = (found[at + 2], found[at + 3]) if plan.answers else None
+        interface = (found[at], found[at + 1])
+        return Cell(plan.cell, self.hidden_size, tuple(found[:at]), interface, output, self._backward_clip)
+
+    def options_in_use(self) -> list[str]:
+        """The options of later work that this model was made with, as they would be written in its constructor."""
+        used = {} if self.memory is None else self.memory.options()
+        used |= {} if self.backward_clip is None else {"backward_clip": self.backward_clip}
+        used |= self.controller_kind.options | getattr(self.output, "options", {})
+        return [f"{name}={value}" for name, value in used.items()]
+
+    def extra_repr(self) -> str:
+        shown = [] if self.memory is None else [f"{name}={value!r}" for name, value in self.memory.settings().items()]
+        shown += [] if self.start is None else [f"start={self.start!r}"]
+        shown += [*self.options_in_use(), f"batch_first={self.batch_first}", f"engine={self.engine!r}"]
+        if self.engine == "auto":
+            shown.append(f"engine_used={self.engine_used!r}")
+        return ", ".join(shown)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        for old, new in self.controller_kind.renamed.items():
+            for key in [key for key in state_dict if key.startswith(prefix + old)]:
+                state_dict[prefix + new + key.removeprefix(prefix + old)] = state_dict.pop(key)
+        super()._load_from_state_dict(state_dict, prefix, *args)

@@ -1,0 +1,95 @@
+"""The Sparse Differentiable Neural Computer."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sparsam import checks, indexes
+from sparsam.controllers.bypass import bypass_output
+from sparsam.controllers.layer_norm import with_layer_norm
+from sparsam.memories.addressing import addressing
+from sparsam.memories.description import SparseSizes, warn_if_small
+from sparsam.memories.sdnc import SDNCMemory, SDNCState
+from sparsam.models.composition import MemoryModel
+from sparsam.models.sam import SAM
+from sparsam.models.settings import setting, sparse_setting
+from sparsam.start import Start
+from sparsam.state import State
+
+
+class SDNC(SAM):
+    """The Sparse Differentiable Neural Computer (section D): SAM whose heads can also follow the order of writes.
+
+    `sparsam.memories.sdnc` has the equations. Rows of the interface: SAM's, then the read modes (3R, head by head
+    backward, content, forward; a softmax), then with `allocation="free"` the free gates (R).
+
+    Args:
+        k_links: K_L, the entries kept in each row of N and P and in p.
+        link_gradients: whether N, P and p are differentiated. They are constants by default, as in the paper; the
+            previous read weights get their share of the gradient through f and b either way.
+        allocation: "ring", the paper's least recently accessed words, or "free", the least used ones.
+        The other arguments are those of `SAM`.
+    """
+
+    name = "sdnc"
+    state_class: ClassVar[type[State]] = SDNCState
+
+    k_links, allocation = setting("memory.sizes.k_links"), setting("memory.sizes.allocation")
+    link_gradients = sparse_setting("link_gradients")
+
+    def __init__(
+        self,
+        input_size: int,
+        output_size: int,
+        hidden_size: int = 100,
+        memory_size: int = 65536,
+        word_size: int = 32,
+        num_heads: int = 4,
+        k: int = 4,
+        index: Any = "linear",
+        similarity: str = "cosine",
+        delta: float = 0.005,
+        batch_first: bool = False,
+        engine: str = "auto",
+        k_links: int = 8,
+        link_gradients: bool = False,
+        masked: bool = False,
+        layer_norm: bool = False,
+        bypass_dropout: float = 0.0,
+        allocation: str = "ring",
+        controller: Any = "lstm",
+        *,
+        num_layers: int = 1,
+        dropout: float = 0.0,
+        start: str | Start = "open",
+        backward_clip: float | None = None,
+        erase: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        sizes = SparseSizes(
+            memory_size,
+            word_size,
+            num_heads,
+            k,
+            similarity,
+            delta,
+            checks.positive_int("k_links", k_links),
+            link_gradients,
+            allocation,
+            indexes.resolve(index),
+            erase,
+        )
+        warn_if_small(memory_size, num_heads, k)
+        memory, output = SDNCMemory(sizes, addressing(masked)), bypass_output(bypass_dropout)
+        parts = (
+            with_layer_norm(controller, layer_norm),
+            num_layers,
+            dropout,
+            output,
+            device,
+            dtype,
+            start,
+            backward_clip,
+        )
+        MemoryModel.__init__(self, input_size, output_size, hidden_size, memory, batch_first, engine, *parts)

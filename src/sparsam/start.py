@@ -1,0 +1,118 @@
+"""How the weights of a model with a memory begin (`start=`).
+
+Linear maps as torch draws them make a memory model that writes half of every word, adds half of it to what it read
+before, and looks words up by queries that have nothing to do with what was stored; its controller meanwhile holds the
+first pairs by itself. Such a model can take very long to find out what the memory is for, or never does. Here a few
+biases are moved and a few weights scaled, so that the first minibatches write words, keep them and find them again.
+
+    sparsam.SAM(8, 8)                                        # start="open"
+    sparsam.SAM(8, 8, start="plain")                         # as nn.LSTM and nn.Linear begin
+    sparsam.SAM(8, 8, start=sparsam.Start(write=2, reuse=-5))  # numbers of your own; the others move nothing
+
+Which rows of the interface a number moves is declared by the memory, as the role of a field
+(`sparsam.memories.interface`). A controller that the user made is left as it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from sparsam import checks
+
+if TYPE_CHECKING:
+    from sparsam.memories.interface import Interface
+
+MOST = 1e4  # a bias beyond this says nothing that a smaller one does not
+
+
+@dataclass(frozen=True)
+class Start:
+    """What first weights are moved by. `Start()` moves nothing.
+
+    Args:
+        forget: added to the bias of the gate that keeps the controller's own state, in every layer: the forget gate of
+            an LSTM, the update gate of a GRU. Below 0 the controller begins by forgetting and leaves what is to be
+            remembered to the memory. A feed-forward controller has no such gate.
+        write: added to the bias of gates that let a write happen. Above 0 words are written whole.
+        reuse: added to the bias of gates between the words just read and unused ones. Below 0 a word is written to a
+            row of its own.
+        sharpness: added to the bias of the strength of a lookup. Above 0 the most similar word gets most of the weight.
+        words: factor of the weights of queries and of written words. Above 1 they differ more from step to step.
+        tied: written words begin with the weights of the queries. A read then finds what was written in a like step.
+        feedforward: above 0, an LSTM begins as a feed-forward layer whose gates are held by this bias.
+    """
+
+    forget: float = 0.0
+    write: float = 0.0
+    reuse: float = 0.0
+    sharpness: float = 0.0
+    words: float = 1.0
+    tied: bool = False
+    feedforward: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("forget", "write", "reuse", "sharpness"):
+            object.__setattr__(self, name, checks.number_in(f"start.{name}", getattr(self, name), -MOST, MOST))
+        for name in ("words", "feedforward"):
+            object.__setattr__(self, name, checks.number_in(f"start.{name}", getattr(self, name), 0.0, MOST))
+        checks.boolean("start.tied", self.tied)
+
+    @torch.no_grad()
+    def move_interface(self, layer: nn.Linear, interface: Interface) -> None:
+        """Change a linear layer whose rows are `interface`."""
+        shifts = {"sharpness": self.sharpness, "write": self.write, "reuse": self.reuse, "allocate": -self.reuse}
+        rows: dict[str, list[slice]] = {}
+        for field, at in zip(interface.fields, interface.offsets().values()):
+            rows.setdefault(field.role, []).append(slice(at, at + field.size))
+        for role, shift in shifts.items():
+            for part in rows.get(role, []):
+                layer.bias[part] += shift
+        for part in [*rows.get("query", []), *rows.get("word", [])]:
+            layer.weight[part] *= self.words
+        if self.tied:
+            self._tie(layer, rows.get("query", []), rows.get("word", []))
+
+    def _tie(self, layer: nn.Linear, queries: list[slice], words: list[slice]) -> None:
+        if len(queries) != 1 or len(words) != 1 or layer.bias[queries[0]].shape != layer.bias[words[0]].shape:
+            raise ValueError("start.tied: expected a memory with a query for each written word, as SAM's")
+        for parameter in (layer.weight, layer.bias):
+            parameter[words[0]] = parameter[queries[0]]
+
+
+STARTS = {
+    "open": Start(forget=-2.0, write=2.0, reuse=-5.0, sharpness=5.0, words=2.0),
+    "plain": Start(),
+}
+
+
+def checked(start: Any) -> str | Start:
+    """The argument `start` of a model."""
+    if isinstance(start, Start):
+        return start
+    if not isinstance(start, str):
+        raise TypeError(f"start: expected {', '.join(map(repr, STARTS))} or a Start, got {type(start).__name__}")
+    return checks.one_of("start", start, STARTS)
+
+
+def numbers(start: str | Start) -> Start:
+    """The numbers behind a checked argument."""
+    return STARTS[start] if isinstance(start, str) else start
+
+
+def as_values(start: str | Start) -> str | dict[str, Any]:
+    """The argument as a file holds it: a name, or the numbers by name; `from_values` is the inverse."""
+    return start if isinstance(start, str) else dataclasses.asdict(start)
+
+
+def from_values(values: Any) -> str | Start:
+    if not isinstance(values, dict):
+        return checked(values)  # a Start too
+    known = [entry.name for entry in dataclasses.fields(Start)]
+    for key in values:
+        checks.one_of("start", key, known)
+    return Start(**values)

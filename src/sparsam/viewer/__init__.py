@@ -1,7 +1,0 @@
-"""One self-contained page in the browser that plays an episode: what was read and written when, and for what."""
-
-from __future__ import annotations
-
-from sparsam.viewer.page import write_page
-
-__all__ = ["write_page"]

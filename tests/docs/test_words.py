@@ -1,0 +1,63 @@
+"""What stands on a page: numbers are those of the records, pages are short, and no Markdown is left raw."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+import pytest
+
+from sparsam.lab import pages
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if "notebook" not in page.parts)
+
+
+def words(text: str) -> int:
+    """Words as a reader counts them: without code blocks, rules of tables and the bars between cells."""
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    text = re.sub(r"^ {4}.*$|^\|[-|]+\|$|<!--.*?-->", "", text, flags=re.MULTILINE)
+    return len([word for word in text.replace("|", " ").split() if re.search(r"\w", word)])
+
+
+def cells(text: str) -> list[str]:
+    lines = [line for line in text.splitlines() if line.startswith("|") and not line.startswith("|---")]
+    return [re.sub(r"\]\([^)]*\)", "]", cell) for line in lines for cell in line.strip("|").split("|")]
+
+
+@pytest.mark.parametrize("file", pages.texts(ROOT), ids=lambda file: file.stem)
+def test_a_generated_page_says_what_the_records_say(file: Path) -> None:
+    assert file.read_text(encoding="utf-8") == pages.texts(ROOT)[file], (
+        "run `sparsam reproduce figure1 --page` and commit"
+    )
+
+
+def test_readme_is_short() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert "| claim | the paper |" in text
+    assert words(text) <= 800
+    assert not [cell for cell in cells(text) if len(cell.split()) > 15]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}-{page.stem}")
+def test_a_page_is_short(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert words(text) <= (1500 if page.parent.name == "results" else 2000)
+
+
+def test_all_pages_together_are_short() -> None:
+    assert sum(words(page.read_text(encoding="utf-8")) for page in PAGES) <= 22_000
+
+
+def raw_markdown(page: str) -> list[str]:
+    """Markdown that a browser would show as it was typed."""
+    body = re.sub(r"<(pre|code|script|style)\b.*?</\1>", "", page, flags=re.DOTALL)
+    text = html.unescape(re.sub(r"<[^>]+>", "", body))
+    return re.findall(r"\*\*\w[^*\n]*\*\*|\]\([\w./#-]+\)|^\|.*\|$|^#{1,6} \w.*$", text, flags=re.MULTILINE)
+
+
+def test_raw_markdown_is_seen() -> None:
+    assert raw_markdown("<p>**[Install](install.md)**: a wheel</p>") and raw_markdown("<p>| a | b |</p>")
+    assert not raw_markdown("<p><b>Install</b> 2 * 3 ** 4</p><pre>**kwargs**</pre>")

@@ -1,0 +1,126 @@
+"""Workers that die or freeze."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from bench import Bench, Result
+from injection import Ended, in_child
+
+from sparsam.lab.cli import main
+from sparsam.lab.training import checkpoint
+from sparsam.lab.training.folder import RunFolder
+
+
+def workers(bench: Bench, count: int) -> Iterator[Result]:
+    """Workers that are killed are replaced or end the run; frozen ones do not hold up Ctrl-C."""
+    for number in bench.mine(list(range(count))):
+        yield "a killed worker is replaced", _killed_worker(bench, "replace", number)
+        yield "a killed worker ends the run", _killed_worker(bench, "end", number)
+        yield "frozen workers and Ctrl-C", _frozen_workers(bench)
+        yield "a frozen worker is replaced", _frozen_worker(bench)
+
+
+def dead_workers(bench: Bench, count: int) -> Iterator[Result]:
+    """The two of these that matter most."""
+    for number in bench.mine(list(range(count))):
+        yield "a killed worker is replaced", _killed_worker(bench, "replace", number)
+        yield "frozen workers and Ctrl-C", _frozen_workers(bench)
+
+
+def _start_workers(bench: Bench, folder: Path, *settings: str) -> subprocess.Popen[str]:
+    endless = ["steps=1000000000", "eval_every=1000000000", "checkpoint_every=1000000000", "log_every=20", "workers=2"]
+    command = [sys.executable, "-m", "sparsam.lab.cli", "train", "--config", str(bench.config_file), "--out",
+               str(folder),
+               "-q", *(part for setting in [*endless, *settings] for part in ("--set", setting))]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait(lambda: len(RunFolder(folder).events("worker")) >= 2 or process.poll() is not None, 120)
+    return process
+
+
+def _workers_of(folder: Path) -> list[int]:
+    """The processes that are at work, by the log."""
+    pids = {event["worker"]: event["process"] for event in RunFolder(folder).events("worker")}
+    return [pids[worker] for worker in sorted(pids)]
+
+
+def wait(condition: Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def end(process: subprocess.Popen[str], sent: int | None, seconds: float = 40.0) -> Ended:
+    if sent is not None:
+        process.send_signal(sent)
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+    return Ended(process.returncode, out, err)
+
+
+def _killed_worker(bench: Bench, when: str, number: int) -> str | None:
+    folder = bench.fresh()
+    process = _start_workers(bench, folder, f"when_workers_die={when}")
+    victims = _workers_of(folder)
+    if len(victims) != 2:
+        return f"found workers {victims}: {end(process, signal.SIGKILL).err}"
+    time.sleep(random.Random(number).uniform(0, 0.3))
+    os.kill(victims[number % 2], signal.SIGKILL)
+    if when == "replace":
+        if not wait(lambda: _workers_of(folder) != victims, 60):
+            return f"was not replaced: {end(process, signal.SIGKILL).err}"
+        ended = end(process, signal.SIGINT)
+        said = f"(process {victims[number % 2]}) ended with exit code -9; it is replaced"
+        good = ended.code == 130 and said in ended.err
+    else:
+        ended = end(process, None)
+        good = ended.code == 1 and "ended with exit code -9" in ended.err and "is saved" in ended.err
+    if not good:
+        return f"code {ended.code}: {ended.err}"
+    step = checkpoint.load_newest(folder / "checkpoints")[0]
+    ended = in_child(
+        lambda: main(["train", "--resume", str(folder), "-q", "--steps", str(step + 3), "--set", "workers=0"]),
+        bench.scratch,
+    )
+    return None if ended.code == 0 else f"could not go on, code {ended.code}: {ended.err}"
+
+
+def _frozen_workers(bench: Bench) -> str | None:
+    folder = bench.fresh()
+    process = _start_workers(bench, folder)
+    frozen = _workers_of(folder)
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    before = time.monotonic()
+    ended = end(process, signal.SIGINT)
+    took = time.monotonic() - before
+    alive = [pid for pid in frozen if Path(f"/proc/{pid}").exists()]
+    for pid in alive:
+        os.kill(pid, signal.SIGKILL)
+    if ended.code != 130 or took > 20:
+        return f"code {ended.code} after {took:.0f} s: {ended.err}"
+    return f"left processes {alive}" if alive else None
+
+
+def _frozen_worker(bench: Bench) -> str | None:
+    folder = bench.fresh()
+    process = _start_workers(bench, folder, "wait_seconds=2")
+    frozen = _workers_of(folder)
+    os.kill(frozen[0], signal.SIGSTOP)
+    replaced = wait(lambda: not Path(f"/proc/{frozen[0]}").exists() and _workers_of(folder) != frozen, 60)
+    ended = end(process, signal.SIGINT)
+    good = replaced and ended.code == 130 and "has not reported for 2 s" in ended.err
+    return None if good else f"code {ended.code}: {ended.err}"
