@@ -49,11 +49,11 @@ def ticks(handler):
         signal.signal(signal.SIGPROF, before)
 
 
-def longest_silence(work):
+def longest_silence(work, *given):
     """The longest time in `work` without a look at signals, and how long all of it took."""
     seen = [time.process_time()]
     with ticks(lambda: seen.append(time.process_time())):
-        work()
+        work(*given)
     seen.append(time.process_time())
     return max(b - a for a, b in itertools.pairwise(seen)), seen[-1] - seen[0]
 
@@ -62,7 +62,7 @@ def assert_signals_are_seen(work):
     """`work(n)` takes longer the larger n is: as long as it takes to tell, however fast the machine is."""
     n, total = 1, 0.0
     while total < 0.4:
-        silence, total = longest_silence(lambda: work(n))
+        silence, total = longest_silence(work, n)
         n *= 2
     assert silence < 0.75 * total
 
