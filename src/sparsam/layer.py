@@ -42,7 +42,7 @@ class SparseMemoryState(SparseState):
     start: SparseMemoryState | None = None
 
 
-class SparseMemory(Recurrent):
+class SparseMemory(Recurrent[SparseMemoryState]):
     """A layer (T, B, D) -> (T, B, D') with a sparse memory of N words.
 
     Args:

@@ -124,7 +124,7 @@ def is_ticket(state: Any) -> bool:
     return isinstance(state, Tensor)
 
 
-def redeem(ticket: Any, fresh: Callable[[int], State]) -> State:
+def redeem(ticket: Any, fresh: Callable[[int], State]) -> Any:
     """The state of tickets (B, 10), or of (h, c) of them; `fresh(n)` is the start of n elements, for lines of zeros."""
     if torch.compiler.is_compiling():
         raise TypeError("state: expected a State in a compiled graph, got tickets; model.state_of(ticket) gives it")

@@ -21,13 +21,13 @@ from sparsam.engines.feedforward import FEEDFORWARD
 from sparsam.engines.plan import Parts, Plan
 from sparsam.memories.memory import Memory
 from sparsam.models import stepwise
-from sparsam.models.contract import Recurrent
+from sparsam.models.contract import Recurrent, S
 from sparsam.start import Start
 from sparsam.state import State
 from sparsam.trace import Access
 from sparsam.transfer import sent
 
-MODELS: dict[str, type[MemoryModel]] = {}  # by name, filled where a model is defined
+MODELS: dict[str, type[MemoryModel[Any]]] = {}  # by name, filled where a model is defined
 MOST_OUTPUT = 2**16  # weights of an output layer that an engine may run step by step; a larger one is one product
 
 
@@ -36,7 +36,7 @@ def build(name: str, **kwargs: Any) -> MemoryModel:
     return MODELS[checks.one_of("name", name, MODELS)](**kwargs)
 
 
-class MemoryModel(Recurrent):
+class MemoryModel(Recurrent[S]):
     """Controller, interface and output layer around a memory, or around none.
 
     `controller`, `interface` and `output` are modules that may be replaced, hooked or parametrized: what cannot run

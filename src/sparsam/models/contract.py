@@ -6,12 +6,13 @@ import inspect
 import warnings
 import weakref
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, overload
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from typing_extensions import TypeVar
 
 from sparsam import checks, engines, tickets
 from sparsam.engines.engine import REGISTERED
@@ -23,8 +24,9 @@ from sparsam.trace import Access, Trace
 from sparsam.transfer import sent
 from sparsam.transforms import has_numbers
 
-_warned: weakref.WeakSet[Recurrent] = weakref.WeakSet()
+_warned: weakref.WeakSet[Recurrent[Any]] = weakref.WeakSet()
 
+S = TypeVar("S", bound=State, default=State)  # the state of a model, so that an editor knows the fields of `state`
 
 FACTS_OF_SELF = 9  # where the facts of a plan name the model itself
 
@@ -32,7 +34,7 @@ FACTS_OF_SELF = 9  # where the facts of a plan name the model itself
 NO_TORCHSCRIPT = "{} knows no memory, only tensors; torch.compile runs the model and torch.export.export writes it down"
 
 
-class Recurrent(nn.Module):
+class Recurrent(nn.Module, Generic[S]):
     """A module with a memory that runs sequences.
 
     Subclasses give `run` (a sequence from a state), `start_fields` (what a fresh state holds besides the memory) and
@@ -191,7 +193,7 @@ class Recurrent(nn.Module):
         """x (T, B, I) from `state`; `ends` (B,) are lengths in 0..T on the CPU."""
         raise NotImplementedError
 
-    def initial_state(self, batch_size: int, initial_memory: Tensor | None = None) -> Any:
+    def initial_state(self, batch_size: int, initial_memory: Tensor | None = None) -> S:
         """What a call without a state starts from: all zero, the memory blank or `initial_memory`.
 
         `initial_memory` is (N, W), shared by the batch, or (B, N, W). The state keeps the numbers that it has now; a
@@ -213,11 +215,11 @@ class Recurrent(nn.Module):
             fields = {**held, **self.start_fields(batch_size, like)}
         return self._started(fields)
 
-    def state_of(self, ticket: Any) -> Any:
+    def state_of(self, ticket: Tensor | tuple[Tensor, Tensor]) -> S:
         """The state that `state.ticket()` (B, 10) stands for; a line of zeros is a fresh one. A call takes both."""
         return tickets.redeem(ticket, self.initial_state)
 
-    def unpack(self, packed: Any, initial_memory: Tensor | None = None) -> Any:
+    def unpack(self, packed: dict[str, Tensor], initial_memory: Tensor | None = None) -> S:
         """The state that `state.pack(rows)` put into tensors; an element of zeros is a fresh one.
 
         `initial_memory` is the one that the sequence began with, as in `initial_state`.
@@ -244,13 +246,23 @@ class Recurrent(nn.Module):
                 fields[name] = like.new_zeros(batch, *shape)
         return self.state_class(**fields, start=self.state_class(**fields))  # type: ignore[call-arg]
 
+    @overload
     def forward(
         self,
-        x: Any,
-        state: Any = None,
+        x: Tensor,
+        state: S | Tensor | tuple[Tensor, Tensor] | None = None,
         lengths: Tensor | None = None,
         resets: Tensor | None = None,
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Tensor, S]: ...
+    @overload
+    def forward(
+        self,
+        x: PackedSequence,
+        state: S | Tensor | tuple[Tensor, Tensor] | None = None,
+        lengths: None = None,
+        resets: Tensor | None = None,
+    ) -> tuple[PackedSequence, S]: ...
+    def forward(self, x: Any, state: Any = None, lengths: Any = None, resets: Any = None) -> tuple[Any, S]:
         """Run a sequence x (T, B, I), or (B, T, I) with `batch_first`; returns the outputs and the final state.
 
         `state` continues from where another call ended. `lengths` (B,) marks padded batches: steps past an element's
@@ -273,6 +285,9 @@ class Recurrent(nn.Module):
         else:
             y, state, _ = self._run(x, state, lengths, resets, record=False)
         return y, state
+
+    if TYPE_CHECKING:
+        __call__ = forward
 
     def _packed(self, x: PackedSequence, state: Any, lengths: Any, resets: Any) -> tuple[PackedSequence, Any]:
         if lengths is not None:

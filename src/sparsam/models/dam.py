@@ -10,7 +10,7 @@ from sparsam.models.settings import setting
 from sparsam.start import Start
 
 
-class DAM(MemoryModel):
+class DAM(MemoryModel[DAMState]):
     """Dense Access Memory (section 3.2): a controller with N words, all read and written at every step.
 
     Args:

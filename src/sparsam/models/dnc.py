@@ -13,7 +13,7 @@ from sparsam.models.settings import setting
 from sparsam.start import Start
 
 
-class DNC(MemoryModel):
+class DNC(MemoryModel[DNCState]):
     """The Differentiable Neural Computer (Graves 2016; section D): R read heads and one write head over N words.
 
     Rows of the interface, in the order of Graves 2016: read keys (R·W), read strengths (R), write key (W), write

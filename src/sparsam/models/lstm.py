@@ -23,7 +23,7 @@ class LSTMState(State):
     start: LSTMState | None = None
 
 
-class LSTM(MemoryModel):
+class LSTM(MemoryModel[LSTMState]):
     """The LSTM baseline: controller and output layer of the other models, without a memory.
 
     h_t, c_t = LSTM(x_t, h_{t-1}, c_{t-1});   y_t = output(h_t).

@@ -13,7 +13,7 @@ from sparsam.models.settings import setting
 from sparsam.start import Start
 
 
-class NTM(MemoryModel):
+class NTM(MemoryModel[NTMState]):
     """The Neural Turing Machine (Graves 2014; section 2.3): R read heads and R write heads over N words.
 
     Rows of the interface, everywhere the read heads first and then the write heads, head by head: keys (2R·W),

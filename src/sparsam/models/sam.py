@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from typing_extensions import TypeVar
+
 from sparsam import indexes
 from sparsam.controllers.bypass import bypass_output
 from sparsam.controllers.layer_norm import with_layer_norm
 from sparsam.memories.addressing import addressing
 from sparsam.memories.description import SparseSizes, warn_if_small
-from sparsam.memories.sam import SAMMemory, SAMState
+from sparsam.memories.sam import SAMMemory, SAMState, SparseState
 from sparsam.models.composition import MemoryModel
 from sparsam.models.settings import setting, sparse_setting
 from sparsam.start import Start
 from sparsam.state import State
 
+S = TypeVar("S", bound=SparseState, default=SAMState)
 
-class SAM(MemoryModel):
+
+class SAM(MemoryModel[S]):
     """Sparse Access Memory (section 3): a controller with N words, of which K per head are read and R(K+1) written.
 
     Args:

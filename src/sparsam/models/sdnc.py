@@ -17,7 +17,7 @@ from sparsam.start import Start
 from sparsam.state import State
 
 
-class SDNC(SAM):
+class SDNC(SAM[SDNCState]):
     """The Sparse Differentiable Neural Computer (section D): SAM whose heads can also follow the order of writes.
 
     `sparsam.memories.sdnc` has the equations. Rows of the interface: SAM's, then the read modes (3R, head by head

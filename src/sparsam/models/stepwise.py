@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    model: MemoryModel, plan: Plan, x: Tensor, state: Any, ends: Tensor | None, record: bool
+    model: MemoryModel[Any], plan: Plan, x: Tensor, state: Any, ends: Tensor | None, record: bool
 ) -> tuple[Tensor, State, list[Access]]:
     """Step through x (T, B, I); elements past their length keep their state, and their [h, r] is 0."""
     hiddens, reads, accesses = [], [], []
