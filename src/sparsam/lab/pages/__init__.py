@@ -31,9 +31,9 @@ def overview(records: Records) -> str:
     """docs/results/index.md."""
     return f"""# Results
 
-Each page has the claim, the command, the seeds, and what differs from the paper. Verdicts are about our runs under the
-paper's protocol as far as the paper gives it; where a page names a difference that helps, the verdict says so. How results
-came about, and what did not work, is in the [notebook](../notebook/index.md).
+Each page states the claim, the commands, the seeds, and what differs from the paper. A verdict compares our runs with the
+paper's, under the paper's protocol where the paper gives one, and names a difference that helps us. The
+[notebook](../notebook/index.md) tells how the results came about and what did not work.
 
 ## The paper's claims
 
@@ -71,7 +71,10 @@ def _beyond_table(found: list[Claim], folder: str) -> str:
     return table(["result", "here", "seeds"], rows)
 
 
-MARKED = re.compile(r"(?<=<!-- results -->\n).*?(?=<!-- end of results -->)", flags=re.DOTALL)
+def between_marks(text: str, name: str, made: str) -> str:
+    """`text` with what stands between <!-- name --> and <!-- end of name --> replaced."""
+    marked = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", flags=re.DOTALL)
+    return marked.sub(lambda _: f"{made}\n", text)
 
 
 def texts(root: Path) -> dict[Path, str]:
@@ -81,7 +84,8 @@ def texts(root: Path) -> dict[Path, str]:
     made = {folder / f"{name}.md": page.page(records) for name, page in PAGES.items()}
     made[folder / "index.md"] = overview(records)
     readme = root / "README.md"
-    made[readme] = MARKED.sub(lambda _: f"{readme_tables(records)}\n", readme.read_text(encoding="utf-8"))
+    text = between_marks(readme.read_text(encoding="utf-8"), "results", readme_tables(records))
+    made[readme] = between_marks(text, "cost", figure1.cost(records))
     return made
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparsam.lab.pages.tables import Claim, Records, spread, table
+from sparsam.lab.pages.tables import Claim, Records, shell, spread, table
 
 SLICES = ("4 pairs in 64", "64 pairs in 256", "256 pairs in 1024")
 LARGE = "100,000 pairs, 524,288 rows, delta 0.5, K 1"
@@ -33,7 +33,7 @@ def claims(records: Records) -> list[Claim]:
         ),
         Claim("bAbI with augmentation, SAM, one run", "", f"{100 * sam['mean']:.2f}%", "1", "", "beyond"),
         Claim(
-            "bAbI with augmentation, SAM, from scratch by three commands",
+            "bAbI with augmentation, SAM, up to three commands",
             "",
             f"{spread(ours, 2)}%",
             str(len(ours)),
@@ -85,20 +85,21 @@ def page(records: Records) -> str:
     sdnc = 100 * records["results/babi"]["sdnc-0, from scratch"]["test"]["mean"]
     return f"""# Beyond the paper
 
-Mostly one seed each: these show what is possible, not how often it works. Commands, settings and what failed are in the
-notebook pages linked below.
+Most of these have one seed: they show what is possible, not how often it works. The notebook pages linked below have the
+commands, the settings and what failed.
 
 ## Recall beside attention
 
-Multi-query associative recall as in [zoology](https://github.com/HazyResearch/zoology) (Arora et al. 2023): trained on up to
-64 pairs, two blocks of width 128, equal parameters, optimiser and minibatches. Wrong answers in percent:
+Multi-query associative recall as in [zoology](https://github.com/HazyResearch/zoology) (Arora et al. 2023): two blocks of
+width 128, trained on up to 64 pairs, with equally many parameters and the same optimiser and minibatches. Wrong answers in
+percent:
 
 {table(["mixer", *SLICES, "seeds"], rows)}
 
     sparsam reproduce mqar --task zoology --seeds 3
 
-One `SparseMemory`, trained on at most 256 pairs with 262,144 tokens, asked for many more (one seed; `auto` is approximate
-search):
+One `SparseMemory`, trained on at most 256 pairs with 262,144 tokens, recalls many more (one seed; `auto` searches
+approximately):
 
 {table(["test", "wrong, %"], large)}
 
@@ -109,31 +110,31 @@ Selective copying with a counter beside the memory, trained on up to 256 tokens 
 {table(["test", "wrong, %"], lengths)}
 
 A `SparseMemory` with an LSTM learns recall and the word problem in S5 at once: {100 * word["256 elements"]["error_rate"]:.1f}%
-wrong at 256 elements, {100 * word["32 pairs in 128"]["error_rate"]:.1f}% at 32 pairs (one seed). How each was made, and induction
-over a million tokens, which needed several stages: [notebook](../notebook/beside_attention.md).
+wrong at 256 elements, {100 * word["32 pairs in 128"]["error_rate"]:.1f}% at 32 pairs (one seed). The
+[notebook](../notebook/beside_attention.md) has the recipes, and induction over a million tokens, which took several stages.
 
 ## bAbI with augmentation
 
-Training stories told with other names, hard tasks drawn more often, stories retold, and in task 16 further questions, which
-amount to supervision that the paper's runs did not have; easy stories first use the labels of supporting facts. Test
-questions are the original ones. These runs had minibatches of one bucket of stories and a dropout of 0.1 between controller
-and output; today's recipe mixes minibatches and drops nothing out, and was not run in full.
+Training exchanges names, retells stories, draws hard tasks more often, and asks further questions in task 16. These amount to
+supervision that the paper's runs did not have; a phase of easy stories also uses the labels of supporting facts. The test
+questions are the original ones. In these runs every minibatch came from one bucket of stories, with a dropout of 0.1
+between controller and output. Today's recipe mixes buckets and has no dropout; it has not been run to the end.
 
 | | mean test error, % |
 |---|---|
 | SAM, one run in four parts (`babi-sam`) | {100 * sam["mean"]:.2f} |
-| SAM, 3 seeds, one command (850 s of a shared GPU) | {spread(first)} |
-| the same after a second command, budget extended on validation | {spread(again, 2)} |
-| the same after a third command for the one run that had failed a task | {spread(_after_three(records), 2)} |
-| SDNC, one seed by four commands | {sdnc:.2f} |
+| SAM, 3 seeds, one command (850 s on a shared GPU) | {spread(first)} |
+| the same, resumed by a second command (budget extended on validation) | {spread(again, 2)} |
+| the same, the one run that still failed a task resumed by a third | {spread(_after_three(records), 2)} |
+| SDNC, one seed, four commands | {sdnc:.3f} |
 
-Commands and the other SDNC runs (worse): [notebook](../notebook/babi_and_omniglot.md).
+The [notebook](../notebook/babi_and_omniglot.md) has the commands and SDNC's other runs, which are worse.
 
 ## Copy beyond the trained length
 
-An SDNC with a feed-forward controller, trained on 1 to 40 items of 6 bits; bits wrong per sequence:
+An SDNC with a feed-forward controller, trained on 1 to 40 items of 6 bits. Wrong bits per sequence:
 
 {table(["seed", "20 items", "40", "100", "200", "400"], copies)}
 
-    {copy["command"]}
+{shell([copy["command"]])}
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparsam.lab.pages.tables import Claim, Records, count, table
+from sparsam.lab.pages.tables import Claim, Records, count, shell, table
 
 CUES = "exact, 256 cues"
 
@@ -49,26 +49,26 @@ def page(records: Records) -> str:
     rows = [[count(int(size)), *(cell(errors, sd, size, digits) for errors, sd, digits in columns)] for size in sizes]
     return f"""# Extrapolation: recall of longer sequences than in training
 
-The paper (supplement): SAM trained by a curriculum up to 10,000 pairs still recalls far better than chance, 48 bits, after
-200,000.
+The paper (supplement): SAM, trained by a curriculum of up to 10,000 pairs, still recalls far better than chance (48 bits)
+among 200,000.
 
-Bits wrong per cue, ± standard error over the 256 cues of one sequence, exact search:
+Wrong bits per cue with exact search, ± standard error over the 256 cues of one sequence:
 
 {table(["pairs", "values of 96 bits", "16 bits, near keys", "16 bits", "16 bits, trained with LSH"], rows)}
 
-Chance is {wide["chance"]} bits in the second column, as in the paper, and 8 in the others.
+Chance is {wide["chance"]} bits for values of 96 bits, as in the paper, and 8 for values of 16.
 
-    {wide["command"]}
-    {wide["test"]}
+{shell([wide["command"], wide["test"]])}
     sparsam reproduce extrapolation --model sam-linear --budget 700
     python -m benchmarks.long_recall weights/recall-near-sam.safetensors --sizes 10000 50000 200000
 
-Differences from the paper, second column: 400 hidden units instead of 100; key and value arrive in one step; 128 cues are
-asked in training; one seed ({count(wide["minibatches"])} minibatches, {count(wide["seconds"])} s of one core). The other
-columns are values of 16 bits, shipped as `recall-near-sam` and `recall-curriculum-sam`: an earlier run of figure 3's recipe,
-continued at a lower rate to level 10,000; 'near keys' went on for 398 minibatches in which half of the keys are another
-key with one bit flipped. The last column was cut off at level 8,192.
+Differences from the paper, for values of 96 bits: 400 hidden units instead of 100, key and value in one step, 128 cues per
+training episode, one seed ({count(wide["minibatches"])} minibatches, {count(wide["seconds"])} s on one core).
 
-Record: `docs/results/extrapolation.json`. Readings by approximate search, and what did not help, are in the
+The models for values of 16 bits ship as `recall-near-sam` and `recall-curriculum-sam`. They are an earlier run of figure 3's
+recipe, resumed at a lower rate up to level 10,000. 'Near keys' then trained for 398 more minibatches, in which half of the
+keys are another key with one bit flipped. Training with LSH ended at level 8,192.
+
+Record: `docs/results/extrapolation.json`. Results with approximate search, and what did not help, are in the
 [notebook](../notebook/algorithmic_tasks.md).
 """

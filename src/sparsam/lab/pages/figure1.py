@@ -39,6 +39,22 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+def cost(records: Records) -> str:
+    """README's paragraphs on what a step costs."""
+    larger, over_lstm = (
+        records.figure("speed", f"SAM step{which}") for which in (" at N = 1,000,000", ", N = 1,000,000 blank")
+    )
+    read = records["bench/speed"]["raw"]["us per step"]
+    full = count(read["SAM filled 1,000,000"] / read["SAM 1,000,000"])
+    kept = records.figure("memory", "SAM bytes kept per step")
+    return f"""A step does not grow with the size of the memory. With a million blank words it takes {larger:.2f} times as long as with a
+thousand, {over_lstm:.1f} times as long as a step of `nn.LSTM`, and keeps {kept:.0f} KiB for the backward pass.
+
+What grows is the search, with the words *written so far*. In a memory full of a million words, exact search makes a step
+{full} times as slow; approximate search brings it to {records.figure("ann", FULL):.0f} times `nn.LSTM`'s step, on 8 threads.
+[What a step costs](docs/explanation/cost.md) has the commands."""
+
+
 def page(records: Records) -> str:
     def lines(bench: str) -> str:
         rows = [
@@ -46,17 +62,17 @@ def page(records: Records) -> str:
              line["unit"], line["paper"] or "-"]
             for line in records[f"bench/{bench}"]["lines"]
         ]  # fmt: skip
-        return table(["figure", "read", "unit", "the paper"], rows)
+        return table(["figure", "measured", "unit", "the paper"], rows)
 
     speed, read = records["bench/speed"]["machine"], records["bench/speed"]["raw"]
     lines_read, curve_read = read["us per step"]["NTM 1,000,000"] / 1e6, read["curves"]["NTM"]["1000000"] / 1e3
     return f"""# Figure 1: time and memory of a step
 
-The paper: the time of a step of SAM does not grow with the memory where the dense models' grows in proportion (1a), and
-neither do the bytes that it keeps for the backward pass (1b).
+The paper: a step of SAM takes the same time whatever the size of the memory, while a dense model's time grows in
+proportion to it (1a). The same holds for the bytes kept for the backward pass (1b).
 
-Setting: batch 8, 100 steps, 100 hidden units, words of 32, 4 heads, K = 4, forward and backward. Each benchmark first
-compares outputs and gradients with the reference.
+Setting: batch 8, 100 steps, 100 hidden units, words of 32 numbers, 4 heads, K = 4, forward and backward. Each benchmark
+first checks outputs and gradients against the reference engine.
 
 ## 1a: time
 
@@ -66,16 +82,15 @@ compares outputs and gradients with the reference.
 
 ![Time per step over the number of words](../bench/speed.png)
 
-A **blank** memory is not what the paper measured: only written words are searched, so a blank million-word memory is
-nearly free, which is also the common case at the start of an episode. In a memory **full** of random words exact search
-reads every word. NTM and DAM run with as many batch elements as fit into memory, and their time is scaled to 8; NTM's step
-at a million words took {lines_read:.1f} s where the table was read and {curve_read:.1f} s where the picture was. Machine:
-{speed["processor"]}, {speed["threads"]} threads, torch {speed["torch"]}.
+The paper did not measure a **blank** memory, which is how most episodes begin. Only written words are searched, so a million
+blank words are nearly free. In a memory **full** of random words, exact search scores every word. NTM and DAM run with as
+many batch elements as fit into RAM, and their time is scaled to 8. NTM's step at a million words took {lines_read:.1f} s in the
+run behind the table and {curve_read:.1f} s in the run behind the picture. Machine: {speed["processor"]}, {speed["threads"]} threads, torch {speed["torch"]}.
 
-With approximate search on a full memory whose words a trained model wrote (`python -m benchmarks.ann_million`; one set of
-weights, 8 threads, recall of the lowest head {records.figure("ann", "full 1,000,000 words: recall@K"):.3f}), NTM's step takes
-{count(records.figure("ann", "NTM step over that step"))} times SAM's, which takes {records.figure("ann", FULL):.0f} times
-`nn.LSTM`'s.
+With approximate search, in a memory full of words that a trained model wrote, NTM's step takes
+{count(records.figure("ann", "NTM step over that step"))} times as long as SAM's, and SAM's {records.figure("ann", FULL):.0f} times as long as `nn.LSTM`'s
+(`python -m benchmarks.ann_million`: one set of weights, 8 threads, recall of the worst head
+{records.figure("ann", "full 1,000,000 words: recall@K"):.3f}).
 
 ## 1b: memory
 
@@ -85,7 +100,7 @@ weights, 8 threads, recall of the lowest head {records.figure("ann", "full 1,000
 
 ![Bytes kept for the backward pass](../bench/memory.png)
 
-Dense models beyond what memory holds are extrapolated in the picture, and drawn so.
+Where a dense model does not fit into RAM, the picture shows an extrapolation and marks it.
 
 ## SDNC and DNC
 
@@ -93,5 +108,5 @@ Dense models beyond what memory holds are extrapolated in the picture, and drawn
 
 {lines("sdnc")}
 
-Records: `docs/bench/*.json`. Profiles and what was tried: [notebook](../notebook/performance.md).
+Records: `docs/bench/*.json`. Profiles and attempts: [notebook](../notebook/performance.md).
 """

@@ -73,12 +73,13 @@ def page(records: Records) -> str:
     ]
     return f"""# Figure 3: the curriculum
 
-The paper trains each model on sequences of random length up to a level that doubles whenever the loss is low. With a
-memory of 2,000,000 words SAM passes level 4,000 on associative recall; the dense models cannot hold such a memory.
+The paper trains each model on sequences of random length up to a level, and doubles the level whenever the loss is low.
+With 2,000,000 words, SAM passes level 4,000 on associative recall. The dense models have 64 words, which take about as
+much RAM.
 
 ## In the paper's protocol
 
-A key, then its value, in separate steps; one cue at the end, in training too; the curriculum begins at level 2.
+Key and value come in separate steps, training asks for one cue at the end, and the curriculum begins at level 2.
 
     sparsam reproduce figure3 --budget 300 --task recall-one-cue --model sam-linear --seeds 5
     sparsam reproduce figure3 --budget 300 --task recall-one-cue --model sam-lsh --seeds 3
@@ -88,16 +89,20 @@ A key, then its value, in separate steps; one cue at the end, in training too; t
 
 ![Levels over time, paper's protocol](figure3-recall-one-cue-levels.png)
 
-Differences from the paper: items have 16 bits; Adam at 1e-3 instead of RMSProp; first weights of which the paper says
-nothing, `sparsam.Start(forget=-2, write=2, reuse=-5, sharpness=3, words=2)` ([why they matter](../explanation/first_weights.md)).
-The dense models have 64 words; DAM began the same way, NTM with the forget gate alone. Five of SAM's runs were continued beyond 300 s, so the times are not equal:
-DAM and NTM had 300 s. NTM's loss falls to zero at level 2, but it never meets the criterion for the next level. The two
-cores were shared with other work.
+Differences from the paper:
 
-## All three tasks, the same time for each model
+- Items have 16 bits, and Adam at 1e-3 replaces RMSProp.
+- The initial weights are ours; the paper does not describe its own. SAM and DAM begin with
+  `sparsam.Start(forget=-2, write=2, reuse=-5, sharpness=3, words=2)` ([why](../explanation/first_weights.md)), NTM with
+  `forget=-2` alone.
+- The times are not equal. Five of SAM's runs were resumed after 300 s; DAM and NTM stopped there.
 
-300 s per run (SAM with an approximate index on recall: 425 to 563 s), one core, our own protocol: on recall key and value
-arrive in one step, 16 cues are asked in training, and the curriculum begins at level 8. Levels of all seeds:
+NTM's loss falls to zero at level 2, but never meets the criterion for the next level. The two cores also did other work.
+
+## All three tasks, about the same time for each model
+
+300 s per run on one core (SAM with an approximate index on recall: 425 to 563 s), in our own protocol: key and value come
+in one step, training asks for 16 cues, and recall begins at level 8. Levels of all seeds:
 
 {table(["model", *TASKS], equal)}
 
@@ -107,7 +112,7 @@ arrive in one step, 16 cues are asked in training, and the curriculum begins at 
 
     sparsam reproduce figure3 --budget 300
 
-A level counts when it was reached. Copy and sort do not always keep it: the curriculum then goes back to the best weights
-of the level below (`curriculum.retreat`). Records: `docs/results/figure3.json`. What was tried on the way is in the
+A level counts once it is reached. On copy and sort a model sometimes loses it again; the curriculum then returns to the best
+weights of the level below (`curriculum.retreat`). Record: `docs/results/figure3.json`. Other attempts are in the
 [notebook](../notebook/algorithmic_tasks.md).
 """

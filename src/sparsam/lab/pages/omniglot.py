@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparsam.lab.pages.tables import Claim, Records, spread, table
+from sparsam.lab.pages.tables import Claim, Records, shell, spread, table
 
 MODELS = {"SAM": "sam", "SDNC": "sdnc", "DAM": "dam", "NTM": "ntm", "LSTM": "lstm"}
 
@@ -63,23 +63,24 @@ def page(records: Records) -> str:
     ]
     return f"""# Omniglot: one-shot classification
 
-The paper: episodes of characters that were never seen, each shown 10 times, with the label of the previous one as extra
-input. SAM's error is below 0.2 at 100 characters; beyond what fits into a dense memory it is still far better than chance.
+The paper shows a model new handwritten characters, each 10 times, and gives it the label of the previous one. SAM's error is
+below 0.2 at 100 characters, where the dense models' is about 0.4, and all are still far better than chance at 500.
 
-Mean test error over all presentations, ± deviation over seeds:
+Mean test error over all presentations, ± standard deviation over seeds:
 
 {table(["model", *sizes, "seeds"], rows)}
 
-    {record["command"]}
+{shell([record["command"]])}
 
-Protocol: 1,200 minibatches for every model, 4 to 16 test episodes of each size; test characters disjoint from those of
-training and validation. The first presentation can only be guessed, so the floor is 0.1.
+Protocol: 1,200 minibatches for every model, 4 to 16 test episodes of each size, and test characters that occur neither in
+training nor in validation. A model can only guess the first presentation of a character, so the floor is 0.1.
 
-Differences from the paper: a convolutional encoder is trained on the training characters beforehand, and the controller is
-feed-forward; both were chosen on SAM. The paper gives pixels to the models directly. **The dense baselines were not tuned
-as SAM was**: DAM learns slowly and NTM and LSTM stay at chance, which the paper's do not, so this table shows that SAM and
-SDNC work at this size and says nothing about how much better they are. DNC was not run.
+Differences from the paper: a convolutional encoder is trained beforehand on the training characters, and the controller is
+feed-forward. We chose both on SAM. The paper feeds pixels to the models directly.
 
-Record: `docs/results/omniglot_pixels.json`; runs by stroke directions and earlier recipes are in the
+**We did not tune the dense baselines as we tuned SAM.** DAM learns slowly, and NTM and LSTM stay at chance, where the paper's
+do not. So this table shows that SAM and SDNC work at this size, not how much better they are. DNC was not run.
+
+Record: `docs/results/omniglot_pixels.json`. Runs on stroke directions and earlier recipes are in the
 [notebook](../notebook/babi_and_omniglot.md).
 """

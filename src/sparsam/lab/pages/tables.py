@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Any
 
-__all__ = ["Claim", "Records", "count", "mean", "median", "runs_of", "spread", "table"]
+__all__ = ["Claim", "Records", "count", "mean", "median", "runs_of", "shell", "spread", "table"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,21 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """A Markdown table."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join("-" if cell is None else str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def shell(commands: Iterable[str], width: int = 96) -> str:
+    """A block of commands; long ones are continued over lines, each of which begins with an option."""
+    lines: list[str] = []
+    for command in commands:
+        first, *options = re.split(r" (?=--)", command)
+        lines.append(f"    {first}")
+        for option in options:
+            if len(lines[-1]) + len(option) < width:
+                lines[-1] += f" {option}"
+            else:
+                lines[-1] += " \\"
+                lines.append(f"        {option}")
     return "\n".join(lines)
 
 

@@ -67,9 +67,9 @@ STARTS = {
 LONG = 40_000  # minibatches
 CLAIM = "Error on the test questions of bAbI (en-10k), one model for all 20 tasks"
 PROTOCOL = (
-    "The original stories, each drawn equally often; minibatches of 32 in four groups from buckets of their own; no "
-    "labels of supporting facts, no augmentation, no dropout; the same first weights for every model with SAM's "
-    "interface, of which NTM and DNC have the controller's forget gate alone and the LSTM none; loss on the answers "
+    "The original stories, each drawn equally often; minibatches of 32 in four groups, each from a bucket of its own; "
+    "no labels of supporting facts, no augmentation, no dropout; the same initial weights for every model with SAM's "
+    "interface, of which NTM and DNC share the controller's forget gate alone and the LSTM none; loss on the answers "
     "only; one-hot words; the best run by validation error"
 )
 DIFFERENCES = (
