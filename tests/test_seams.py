@@ -128,6 +128,21 @@ def test_runs_are_differentiated_in_one_place():
     assert found == RUNS | set(VALUES)
 
 
+CORE = ("support", "memory", "index", "step", "bindings")  # of csrc, from the bottom to the top
+
+
+@pytest.mark.parametrize("room", CORE)
+def test_the_core_is_layered(room):
+    files = [file for end in ("h", "cpp") for file in (ROOT / "csrc" / room).rglob(f"*.{end}")]
+    upward = {
+        f"{file.name} includes {other}"
+        for file in files
+        for other in re.findall(r'^#include "(\w+)/', file.read_text(encoding="utf-8"), re.MULTILINE)
+        if CORE.index(other) > CORE.index(room)
+    }
+    assert files and not upward
+
+
 def test_files_end_before_they_tire():
     files = [
         *PACKAGE.rglob("*.py"),

@@ -58,7 +58,7 @@ class Parameters {
   std::vector<In<T>> arrays_;
 };
 
-SequenceShape sequence_shape(const MemoryShape& sizes, Cell cell, int64_t hidden, int64_t steps, int64_t batch,
+SequenceShape sequence_shape(const SearchedShape& sizes, Cell cell, int64_t hidden, int64_t steps, int64_t batch,
                              int64_t inputs) {
   const bool controls = traits(cell).blocks > 0;
   require_within("hidden", hidden, controls ? 1 : 0, controls ? kMostHidden : 0);
@@ -95,7 +95,7 @@ std::shared_ptr<Record<T>> forward(nb::handle sizes_, nb::handle cell_, nb::hand
                                    nb::handle c0_, nb::handle read0_, nb::handle weights0_, nb::handle rows0,
                                    nb::handle lengths, nb::handle versions, nb::handle record, nb::handle trace,
                                    nb::handle threads) {
-  const auto& sizes = taken_object<MemoryShape>(sizes_, "sizes", "a Sizes");
+  const auto& sizes = taken_object<SearchedShape>(sizes_, "sizes", "a Sizes");
   const Cell cell = taken<Cell>(cell_, "cell", "a Cell");
   const auto hidden = taken<int64_t>(hidden_, "hidden");
   const bool controls = traits(cell).blocks > 0;

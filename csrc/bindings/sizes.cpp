@@ -23,10 +23,10 @@ int32_t narrow(const char* name, nb::handle value) {
   return int32_t(require_within(name, taken<int64_t>(value, name), INT32_MIN, INT32_MAX));
 }
 
-void make_sizes(MemoryShape* self, nb::handle rows, nb::handle width, nb::handle heads, nb::handle k,
+void make_sizes(SearchedShape* self, nb::handle rows, nb::handle width, nb::handle heads, nb::handle k,
                 nb::handle similarity, nb::handle delta, nb::handle k_links, nb::handle link_gradients,
                 nb::handle free_usage, nb::handle index, nb::handle erase) {
-  MemoryShape s;
+  SearchedShape s;
   s.rows = narrow("rows", rows);
   s.width = narrow("width", width);
   s.heads = narrow("heads", heads);
@@ -39,10 +39,10 @@ void make_sizes(MemoryShape* self, nb::handle rows, nb::handle width, nb::handle
   s.erase = taken<bool>(erase, "erase");
   if (!index.is_none()) s.index = taken<std::shared_ptr<IndexSettings>>(index, "index", "an IndexSettings");
   require_valid(s);
-  new (self) MemoryShape(std::move(s));
+  new (self) SearchedShape(std::move(s));
 }
 
-std::vector<std::tuple<std::string, int32_t, int32_t>> interface_fields(const MemoryShape& s) {
+std::vector<std::tuple<std::string, int32_t, int32_t>> interface_fields(const SearchedShape& s) {
   std::vector<std::tuple<std::string, int32_t, int32_t>> out;
   for (const InterfaceField& field : InterfaceLayout(s).fields()) out.emplace_back(field.name, field.offset, field.size);
   return out;
@@ -59,22 +59,22 @@ void bind_sizes(nb::module_& m) {
 #define SPARSAM_BIND_CELL(name, type, kept, blocks, state) cells.value(#name, Cell::name);
   SPARSAM_CELLS(SPARSAM_BIND_CELL)
 #undef SPARSAM_BIND_CELL
-  nb::class_<MemoryShape>(m, "Sizes")
+  nb::class_<SearchedShape>(m, "Sizes")
       .def("__init__", &make_sizes, "rows"_a.none(), "width"_a.none(), "heads"_a.none(), "k"_a.none(), "similarity"_a.none(), "delta"_a.none(), "k_links"_a.none() = 0,
            "link_gradients"_a.none() = false, "free_usage"_a.none() = false, "index"_a.none() = nb::none(),
            "erase"_a.none() = false)
-      .def_ro("rows", &MemoryShape::rows)
-      .def_ro("width", &MemoryShape::width)
-      .def_ro("heads", &MemoryShape::heads)
-      .def_ro("k", &MemoryShape::k)
-      .def_ro("similarity", &MemoryShape::similarity)
-      .def_ro("delta", &MemoryShape::delta)
-      .def_ro("k_links", &MemoryShape::k_links)
-      .def_ro("link_gradients", &MemoryShape::link_gradients)
-      .def_ro("free_usage", &MemoryShape::free_usage)
-      .def_ro("erase", &MemoryShape::erase)
-      .def_prop_ro("index", [](const MemoryShape& s) { return std::const_pointer_cast<IndexSettings>(s.index); })
-      .def_prop_ro("interface_size", [](const MemoryShape& s) { return InterfaceLayout(s).size; })
+      .def_ro("rows", &SearchedShape::rows)
+      .def_ro("width", &SearchedShape::width)
+      .def_ro("heads", &SearchedShape::heads)
+      .def_ro("k", &SearchedShape::k)
+      .def_ro("similarity", &SearchedShape::similarity)
+      .def_ro("delta", &SearchedShape::delta)
+      .def_ro("k_links", &SearchedShape::k_links)
+      .def_ro("link_gradients", &SearchedShape::link_gradients)
+      .def_ro("free_usage", &SearchedShape::free_usage)
+      .def_ro("erase", &SearchedShape::erase)
+      .def_prop_ro("index", [](const SearchedShape& s) { return std::const_pointer_cast<IndexSettings>(s.index); })
+      .def_prop_ro("interface_size", [](const SearchedShape& s) { return InterfaceLayout(s).size; })
       .def("interface_fields", &interface_fields);
 }
 

@@ -13,6 +13,7 @@
 #include "bindings/results.h"
 #include "bindings/signals.h"
 #include "bindings/versions.h"
+#include "index/memory_index.h"
 #include "memory/claim.h"
 #include "step/sequence.h"
 
@@ -91,14 +92,14 @@ std::shared_ptr<InitialWords<T>> initial_from(nb::handle value, const StoredShap
 
 template <class T>
 typename Version<T>::Pointer fresh(nb::handle sizes_, nb::handle initial_) {
-  const auto& sizes = taken_object<MemoryShape>(sizes_, "sizes", "a Sizes");
+  const auto& sizes = taken_object<SearchedShape>(sizes_, "sizes", "a Sizes");
   std::shared_ptr<InitialWords<T>> initial = initial_from<T>(initial_, sizes);
   return Version<T>::fresh(sizes, std::move(initial));
 }
 
 template <class T>
 typename Version<T>::Pointer restored_from(nb::handle sizes_, nb::handle initial_, nb::handle parts) {
-  const auto& sizes = taken_object<MemoryShape>(sizes_, "sizes", "a Sizes");
+  const auto& sizes = taken_object<SearchedShape>(sizes_, "sizes", "a Sizes");
   std::shared_ptr<InitialWords<T>> initial = initial_from<T>(initial_, sizes);
   if (!nb::isinstance<nb::dict>(parts)) refuse("parts", "a dict of arrays", described(parts));
   const char* names[] = {"rows",         "words",        "recency",    "link_ids",
@@ -168,7 +169,7 @@ std::vector<int32_t> candidates(Version<T>& version, nb::handle query_) {
   const int32_t width = version.shape().width;
   const In<T> query(query_, "query", {width});
   return reading(version, [&](Timeline<T>& timeline) -> std::vector<int32_t> {
-    const auto& index = timeline.index;
+    MemoryIndex<T>* const index = index_of(timeline);
     if (index) index->prepare(1, 1);
     if (!index || index->is_exact()) return {};
     CandidateIndex::Scratch scratch;
@@ -257,13 +258,13 @@ void bind_version(nb::module_& m, const std::string& suffix) {
                    [](V& version) {
                      nb::gil_scoped_release unlocked;
                      const Claim<T> claim(version);
-                     const auto& index = version.timeline().index;
+                     const MemoryIndex<T>* index = index_of(version.timeline());
                      return index ? index->used() : std::string("linear");
                    })
       .def_prop_ro("indexed", [](V& version) {  // words in the memory's index, -1 when search is exact
         nb::gil_scoped_release unlocked;
         const Claim<T> claim(version);
-        const auto& index = version.timeline().index;
+        const MemoryIndex<T>* index = index_of(version.timeline());
         return index && !index->is_exact() ? index->index()->size() : -1;
       });
 }

@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "index/best.h"
-#include "index/look_ahead.h"
+#include "index/search.h"
 #include "index/sketch_search.h"
 #include "memory/words.h"
 #include "support/interrupt.h"
 #include "support/parallel.h"
-#include "step/sequence.h"
 #include "support/simd.h"
 
 namespace sparsam::SPARSAM_ISA {
@@ -127,85 +126,102 @@ void consider(const Memory<T>& memory, Similarity kind, const T* queries, const 
   }
 }
 
-// A thread's share of a search.
-template <class T>
-struct SearchPart {
-  std::vector<int32_t> rows;
-  std::vector<T> scores;
-  std::vector<Best<T>> best;
-#if SPARSAM_VECTOR_BYTES == 64
-  SketchBounds bounds;
-#endif
-
-  void begin(int heads, int k) {
-    rows.resize(size_t(heads) * k);
-    scores.resize(size_t(heads) * k);
-    best.clear();
-    for (int h = 0; h < heads; ++h) best.emplace_back(k, rows.data() + h * k, scores.data() + h * k);
-  }
-};
-
-template <class T>
-struct SearchScratch {
-  std::vector<Best<T>> best;
-  std::vector<SearchPart<T>> parts;
-#if SPARSAM_VECTOR_BYTES == 64
-  std::vector<SketchQuery> codes;
-  SketchBounds bounds;
-#endif
-  int threads = 1;  // that may share one search
-};
-
 // Words never written are all zero and alike, so the first K of them by row number stand for all. A starting memory has
 // none. Scores that are not numbers are never taken: where too few are left, the lowest rows are.
 template <class T>
-void offer_blanks(const Memory<T>& memory, Similarity kind, const T* queries, const T* norms, int k,
-                  std::vector<Best<T>>& best) {
-  const int width = memory.stride(), heads = int(best.size());
+void offer_blanks(const Queries<T>& asked, std::vector<Best<T>>& best) {
+  const Memory<T>& memory = asked.memory;
   if (!memory.has_initial()) {
     int32_t row = memory.first_blank();
-    for (int found = 0; found < k && row < memory.rows(); ++row) {
+    for (int found = 0; found < asked.k && row < memory.rows(); ++row) {
       if (memory.is_written(row)) continue;
       ++found;
-      for (int h = 0; h < heads; ++h) best[h].offer(blank_score(kind, queries + h * width, width), row);
+      for (int h = 0; h < asked.heads; ++h)
+        best[h].offer(blank_score(asked.similarity, asked.word(h), memory.stride()), row);
     }
   }
-  for (int h = 0; h < heads; ++h) fill_up(best[h], memory, kind, queries + h * width, norms[h]);
+  for (int h = 0; h < asked.heads; ++h) fill_up(best[h], memory, asked.similarity, asked.word(h), asked.norms[h]);
 }
 
-constexpr int64_t kRowsPerThread = 16384;  // fewer are searched before another thread has begun
-
-// Queries are (R, stride); rows and scores come out as (R, K). The result does not depend on the number of threads.
+// A score that the K-th best reaches whatever was written, where there are K blank words.
 template <class T>
-void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, const T* norms, int heads, int k,
-                  int32_t* rows, T* scores, SearchScratch<T>& scratch) {
-  constexpr int kStretch = kBlocks * RowBlock<T>::kRows;
-  [[maybe_unused]] const int width = memory.stride();
-  std::vector<Best<T>>& best = scratch.best;
-  best.clear();
-  for (int h = 0; h < heads; ++h) best.emplace_back(k, rows + h * k, scores + h * k);
-  const std::vector<int32_t>& written = memory.written();
-  const bool every = memory.has_initial();
-  const int64_t total = every ? int64_t(memory.rows()) : int64_t(written.size());
+T score_of_blanks(const Memory<T>& memory, int64_t words, int k) {
+  return memory.rows() - words >= k ? T(0) : -std::numeric_limits<T>::infinity();
+}
+
+// Looks at every word that could be one of the K. The result does not depend on the number of threads.
+template <class T>
+class ExactSearch final : public Search<T> {
+ public:
+  // So many threads may share a search.
+  void share(int threads) { threads_ = threads; }
+  int threads() const { return threads_; }
+
+  bool serves(const Queries<T>&) const override { return true; }
+  void search(const Queries<T>& asked) override {
+    const Memory<T>& memory = asked.memory;
+    const int heads = asked.heads, k = asked.k;
+    std::vector<Best<T>>& best = whole_.best;
+    best.clear();
+    for (int h = 0; h < heads; ++h) best.emplace_back(k, asked.rows + h * k, asked.scores + h * k);
+    const int64_t total = memory.has_initial() ? int64_t(memory.rows()) : int64_t(memory.written().size());
 #if SPARSAM_VECTOR_BYTES == 64
-  const WordSketch* const sketch =
-      total >= kFewestSketched && has_sketch(memory, kind) ? &current_sketch(memory) : nullptr;
-  const T floor = memory.rows() - total >= k ? T(0) : -std::numeric_limits<T>::infinity();  // of K blank words
-  scratch.codes.clear();
-  for (int h = 0; sketch && h < heads; ++h) scratch.codes.emplace_back(queries + h * width, norms[h], memory.width());
+    sketch_ = total >= kFewestSketched && has_sketch(memory, asked.similarity) ? &current_sketch(memory) : nullptr;
+    floor_ = score_of_blanks(memory, total, k);
+    codes_.clear();
+    for (int h = 0; sketch_ && h < heads; ++h) codes_.emplace_back(asked.word(h), asked.norms[h], memory.width());
 #endif
-  auto look = [&](int64_t begin, int64_t end, auto& with) {  // a SearchScratch or SearchPart
-    std::vector<Best<T>>& into = with.best;
+    const int parts = int(std::min<int64_t>(threads_, total / kRowsPerThread));
+    if (parts < 2) {
+      look(asked, 0, total, whole_);
+    } else {
+      const int64_t stretches = (total + kStretch - 1) / kStretch;
+      auto edge = [&](int part) { return std::min(total, stretches * part / parts * kStretch); };
+      parts_.resize(size_t(parts));
+      run_parallel(parts, [&](int part) {
+        parts_[part].begin(heads, k);
+        look(asked, edge(part), edge(part + 1), parts_[part]);
+      });
+      for (Part& part : parts_)
+        for (int h = 0; h < heads; ++h) best[h].offer_all(part.best[h]);
+    }
+    offer_blanks(asked, best);
+  }
+
+ private:
+  static constexpr int kStretch = kBlocks * RowBlock<T>::kRows;
+  static constexpr int64_t kRowsPerThread = 16384;  // fewer are searched before another thread has begun
+
+  // A thread's share of a search.
+  struct Part {
+    std::vector<int32_t> rows;
+    std::vector<T> scores;
+    std::vector<Best<T>> best;
 #if SPARSAM_VECTOR_BYTES == 64
-    if (sketch) {
+    SketchBounds bounds;
+#endif
+
+    void begin(int heads, int k) {
+      rows.resize(size_t(heads) * k);
+      scores.resize(size_t(heads) * k);
+      best.clear();
+      for (int h = 0; h < heads; ++h) best.emplace_back(k, rows.data() + h * k, scores.data() + h * k);
+    }
+  };
+
+  // At the words [begin, end) in the order of their first write, or of rows where every row may hold one.
+  void look(const Queries<T>& asked, int64_t begin, int64_t end, Part& with) const {
+    const Memory<T>& memory = asked.memory;
+#if SPARSAM_VECTOR_BYTES == 64
+    if (sketch_) {
       constexpr int64_t kWords = WordSketch::kWords;
       const int64_t last = (end + kWords - 1) / kWords;
       for (int64_t i = begin / kWords; i < last; i += kSketchBlocks) {
         if (i != begin / kWords) check_interrupt();
-        for (int h = 0; h < heads; h += kSketchHeads)
-          consider_sketched(memory, *sketch, scratch.codes.data() + h, queries + h * width, norms + h, floor, k, i,
-                            std::min(last, i + kSketchBlocks), std::min(kSketchHeads, heads - h), with.bounds,
-                            into.data() + h);
+        for (int h = 0; h < asked.heads; h += kSketchHeads)
+          consider_sketched(memory, *sketch_, codes_.data() + h, asked.word(h), asked.norms + h, floor_, asked.k, i,
+                            std::min(last, i + kSketchBlocks), std::min(kSketchHeads, asked.heads - h), with.bounds,
+                            with.best.data() + h);
       }
       return;
     }
@@ -214,38 +230,20 @@ void exact_search(const Memory<T>& memory, Similarity kind, const T* queries, co
     for (int64_t i = begin; i < end; i += kStretch) {
       if (i != begin && i % (32 * kStretch) == 0) check_interrupt();
       const int count = int(std::min<int64_t>(kStretch, end - i));
-      if (every) std::iota(some, some + count, int32_t(i));
-      consider(memory, kind, queries, norms, k, every ? some : written.data() + i, count, into);
+      if (memory.has_initial()) std::iota(some, some + count, int32_t(i));
+      consider(memory, asked.similarity, asked.words, asked.norms, asked.k,
+               memory.has_initial() ? some : memory.written().data() + i, count, with.best);
     }
-  };
-  const int parts = int(std::min<int64_t>(scratch.threads, total / kRowsPerThread));
-  if (parts < 2) {
-    look(0, total, scratch);
-  } else {
-    const int64_t stretches = (total + kStretch - 1) / kStretch;
-    auto edge = [&](int part) { return std::min(total, stretches * part / parts * kStretch); };
-    scratch.parts.resize(size_t(parts));
-    run_parallel(parts, [&](int part) {
-      scratch.parts[part].begin(heads, k);
-      look(edge(part), edge(part + 1), scratch.parts[part]);
-    });
-    for (SearchPart<T>& part : scratch.parts)
-      for (int h = 0; h < heads; ++h) best[h].offer_all(part.best[h]);
   }
-  offer_blanks(memory, kind, queries, norms, k, best);
-}
 
-// The same, where the following steps' queries are known as well and `LookAhead::serves`.
-template <class T>
-void exact_search_ahead(const Memory<T>& memory, Similarity kind, const Coming<T>& coming, const T* queries,
-                        const T* norms, int heads, int k, int32_t* rows, T* scores, LookAhead<T>& ahead,
-                        SearchScratch<T>& scratch) {
-  std::vector<Best<T>>& best = scratch.best;
-  best.clear();
-  for (int h = 0; h < heads; ++h) best.emplace_back(k, rows + h * k, scores + h * k);
-  const int64_t blank = int64_t(memory.rows()) - int64_t(memory.written().size());
-  ahead.search(memory, coming, queries, norms, heads, k, blank >= k ? T(0) : -std::numeric_limits<T>::infinity(), best);
-  offer_blanks(memory, kind, queries, norms, k, best);
-}
+  int threads_ = 1;
+  Part whole_;
+  std::vector<Part> parts_;
+#if SPARSAM_VECTOR_BYTES == 64
+  const WordSketch* sketch_ = nullptr;  // of the memory that is being searched
+  T floor_ = 0;                         // a score that its K-th best reaches
+  std::vector<SketchQuery> codes_;
+#endif
+};
 
 }  // namespace sparsam::SPARSAM_ISA

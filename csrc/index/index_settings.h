@@ -5,8 +5,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "index/candidate_index.h"
+#include "memory/shape.h"
 
 namespace sparsam {
 
@@ -20,6 +22,13 @@ struct IndexSettings {
   bool by_distance = false;                // words that are not of unit length count as similar when they are near
 
   bool operator==(const IndexSettings&) const = default;
+};
+
+// A memory and how it is searched.
+struct SearchedShape : MemoryShape {
+  SearchedShape(const MemoryShape& memory = {}, std::shared_ptr<const IndexSettings> index = nullptr)
+      : MemoryShape(memory), index(std::move(index)) {}
+  std::shared_ptr<const IndexSettings> index;  // null: exact search
 };
 
 using IndexMaker = std::unique_ptr<CandidateIndex> (*)(const IndexSettings&, int32_t, int32_t, const WordSource*);

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "index/best.h"
+#include "index/exact_search.h"
+#include "index/search.h"
 #include "index/sketch_search.h"
-#include "memory/words.h"
 #include "support/interrupt.h"
 #include "support/simd.h"
 
@@ -28,13 +29,10 @@ struct Coming {
 constexpr int64_t kFewestAhead = 1024;  // words; the codes of fewer are in the nearest cache anyway
 
 template <class T>
-class LookAhead {
+class LookAhead final : public Search<T> {
  public:
-  static bool serves(const Memory<T>& memory, Similarity kind, int heads, const Coming<T>& coming) {
-    return 2 * heads <= kSketchHeads && coming.steps > 1 && int64_t(memory.written().size()) >= kFewestAhead &&
-           has_sketch(memory, kind);
-  }
-
+  // What the memory is asked from this step on.
+  void expect(const Coming<T>& coming) { coming_ = coming; }
   // The rows that a step has written.
   void note(const int32_t* rows, int count) {
     if (left_ == 0) return;
@@ -43,32 +41,39 @@ class LookAhead {
   }
   void forget() { left_ = 0; }
 
-  // Offers all written words to the bests of this step's heads. `queries` are (R, stride), `floor` a score that K words
-  // are known to reach.
-  void search(const Memory<T>& memory, const Coming<T>& coming, const T* queries, const T* norms, int heads, int k,
-              T floor, std::vector<Best<T>>& best) {
-    if (left_ == 0) look(memory, coming, heads);
+  bool serves(const Queries<T>& asked) const override {
+    return 2 * asked.heads <= kSketchHeads && coming_.steps > 1 &&
+           int64_t(asked.memory.written().size()) >= kFewestAhead && has_sketch(asked.memory, asked.similarity);
+  }
+  void search(const Queries<T>& asked) override {
+    const Memory<T>& memory = asked.memory;
+    const int heads = asked.heads, k = asked.k;
+    const T floor = score_of_blanks(memory, int64_t(memory.written().size()), k);
+    best_.clear();
+    for (int h = 0; h < heads; ++h) best_.emplace_back(k, asked.rows + h * k, asked.scores + h * k);
+    if (left_ == 0) look(memory, heads);
     const int first = int(codes_.size()) - left_ * heads;
     --left_;
     for (int h = 0; h < heads; ++h) {
-      const T* const query = queries + h * memory.stride();
+      const T *const query = asked.word(h), norm = asked.norms[h];
       for (const int32_t row : changed_) {
-        const T score = cosine_score(memory, query, norms[h], row);
-        if (score >= best[h].worst()) best[h].offer(score, row);  // not what is no number
+        const T score = cosine_score(memory, query, norm, row);
+        if (score >= best_[h].worst()) best_[h].offer(score, row);  // not what is no number
       }
       for (size_t c = 0; c < bounds_.size(); ++c) {
         const int64_t begin = int64_t(c) * kSketchBlocks, end = std::min(blocks_, begin + kSketchBlocks);
         if (begin < end)
-          consider_bounds(memory, codes_[size_t(first + h)], query, norms[h], floor, k, begin, end, words_, bounds_[c],
-                          first + h, best[h], [&](int32_t row) { return is_changed(row); });
+          consider_bounds(memory, codes_[size_t(first + h)], query, norm, floor, k, begin, end, words_, bounds_[c],
+                          first + h, best_[h], [&](int32_t row) { return is_changed(row); });
       }
     }
+    offer_blanks(asked, best_);
   }
 
  private:
-  void look(const Memory<T>& memory, const Coming<T>& coming, int heads) {
+  void look(const Memory<T>& memory, int heads) {
     const WordSketch& sketch = current_sketch(memory);
-    left_ = int(std::min<int64_t>(coming.steps, kSketchHeads / heads));
+    left_ = int(std::min<int64_t>(coming_.steps, kSketchHeads / heads));
     words_ = sketch.size();
     blocks_ = (words_ + WordSketch::kWords - 1) / WordSketch::kWords;
     changed_.clear();
@@ -76,7 +81,7 @@ class LookAhead {
     query_.assign(size_t(memory.stride()), T(0));
     for (int t = 0; t < left_; ++t)
       for (int h = 0; h < heads; ++h) {
-        std::copy_n(coming.interface + t * coming.stride + h * memory.width(), memory.width(), query_.data());
+        std::copy_n(coming_.interface + t * coming_.stride + h * memory.width(), memory.width(), query_.data());
         const T norm = std::sqrt(dot(query_.data(), query_.data(), memory.stride()));
         codes_.emplace_back(query_.data(), norm, memory.width());
       }
@@ -90,6 +95,8 @@ class LookAhead {
   }
   bool is_changed(int32_t row) const { return std::find(changed_.begin(), changed_.end(), row) != changed_.end(); }
 
+  Coming<T> coming_;
+  std::vector<Best<T>> best_;
   int left_ = 0;                    // steps whose queries have bounds and were not asked yet
   int64_t words_ = 0, blocks_ = 0;  // that there were then
   std::vector<int32_t> changed_;    // rows written since
@@ -101,12 +108,13 @@ class LookAhead {
 #else
 
 template <class T>
-class LookAhead {
+class LookAhead final : public Search<T> {
  public:
-  static bool serves(const Memory<T>&, Similarity, int, const Coming<T>&) { return false; }
+  void expect(const Coming<T>&) {}
   void note(const int32_t*, int) {}
   void forget() {}
-  void search(const Memory<T>&, const Coming<T>&, const T*, const T*, int, int, T, std::vector<Best<T>>&) {}
+  bool serves(const Queries<T>&) const override { return false; }
+  void search(const Queries<T>&) override {}
 };
 
 #endif

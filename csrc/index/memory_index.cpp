@@ -231,8 +231,10 @@ template <class T>
 std::shared_ptr<const IndexedBase> MemoryIndex<T>::base_of(const InitialWords<T>& initial, int threads) const {
   constexpr size_t kMost = 4;  // of different settings over the same words
   const std::lock_guard<std::mutex> hold(initial.lock);
-  for (const auto& made : initial.indexes)
+  for (const auto& kept : initial.indexes) {
+    auto made = std::static_pointer_cast<const IndexedBase>(kept);
     if (made->unit == unit_ && made->settings == settings_) return made;
+  }
   const SeenWords<T, InitialWords<T>> words(initial, initial.width, unit_);
   RowSet present(initial.rows);
   std::set<int32_t> unplaced;
@@ -249,7 +251,7 @@ std::shared_ptr<const IndexedBase> MemoryIndex<T>::base_of(const InitialWords<T>
   index->build(rows.data(), static_cast<int32_t>(rows.size()), threads);
   index->freeze(threads);
   index->bind(nullptr);
-  auto made = std::make_shared<IndexedBase>(IndexedBase{settings_, unit_, std::move(index), present, std::move(unplaced)});
+  auto made = std::make_shared<const IndexedBase>(settings_, unit_, std::move(index), std::move(present), std::move(unplaced));
   if (initial.indexes.size() == kMost) initial.indexes.erase(initial.indexes.begin());
   initial.indexes.push_back(made);
   return made;

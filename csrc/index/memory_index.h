@@ -29,8 +29,8 @@
 
 #include "index/candidate_index.h"
 #include "index/index_settings.h"
-#include "memory/words.h"
 #include "memory/row_set.h"
+#include "memory/timeline.h"
 
 namespace sparsam {
 
@@ -60,7 +60,14 @@ class SeenWords final : public WordSource {
 };
 
 // The index of a pre-loaded memory.
-struct IndexedBase {
+struct IndexedBase final : WordIndex {
+  IndexedBase(IndexSettings settings, bool unit, std::shared_ptr<const CandidateIndex> index, RowSet present,
+              std::set<int32_t> unplaced)
+      : settings(std::move(settings)),
+        unit(unit),
+        index(std::move(index)),
+        present(std::move(present)),
+        unplaced(std::move(unplaced)) {}
   IndexSettings settings;
   bool unit;
   std::shared_ptr<const CandidateIndex> index;
@@ -69,11 +76,11 @@ struct IndexedBase {
 };
 
 template <class T>
-class MemoryIndex {
+class MemoryIndex final : public WordIndex {
  public:
   // `unit`: words are compared by direction alone; `by_distance`: by their distance.
   MemoryIndex(Memory<T>& memory, const IndexSettings& settings, bool unit, bool by_distance = false);
-  ~MemoryIndex();
+  ~MemoryIndex() override;
   MemoryIndex(const MemoryIndex&) = delete;
   MemoryIndex& operator=(const MemoryIndex&) = delete;
 
@@ -143,17 +150,24 @@ class MemoryIndex {
   std::vector<float> queries_;
 };
 
-// Gives a memory the index that a forward pass asks for, ready to use; none for null settings.
+// The index of a memory, null where the last call asked for exact search.
 template <class T>
-void use_index(std::unique_ptr<MemoryIndex<T>>& index, Memory<T>& memory, const IndexSettings* settings, bool unit,
-               int threads, bool by_distance, int64_t steps) {
-  if (settings == nullptr) {
-    index.reset();
+MemoryIndex<T>* index_of(const Timeline<T>& timeline) {
+  return static_cast<MemoryIndex<T>*>(timeline.index.get());
+}
+
+// Gives a memory the index that a forward pass of so many steps asks for, ready to use; none for exact search.
+template <class T>
+void use_index(Timeline<T>& timeline, const SearchedShape& shape, int threads, int64_t steps) {
+  if (shape.index == nullptr) {
+    timeline.index.reset();
     return;
   }
-  if (index == nullptr || !index->is(*settings, unit, by_distance))
-    index = std::make_unique<MemoryIndex<T>>(memory, *settings, unit, by_distance);
-  index->prepare(threads, steps);
+  const bool unit = shape.similarity == Similarity::kCosine, by_distance = shape.similarity == Similarity::kEuclidean;
+  const MemoryIndex<T>* index = index_of(timeline);
+  if (index == nullptr || !index->is(*shape.index, unit, by_distance))
+    timeline.index = std::make_unique<MemoryIndex<T>>(timeline.memory, *shape.index, unit, by_distance);
+  index_of(timeline)->prepare(threads, steps);
 }
 
 extern template class MemoryIndex<float>;

@@ -2,13 +2,11 @@
 // W width, R heads, K reads per head, K_L links per row.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <memory>
 #include <stdexcept>
 #include <string>
-
-#include "index/index_settings.h"
 
 namespace sparsam {
 
@@ -29,7 +27,6 @@ struct MemoryShape : StoredShape {
   double delta = 0;  // rows whose weights exceed this are accessed
   bool link_gradients = false;
   bool erase = false;  // heads erase what they read before they write there
-  std::shared_ptr<const IndexSettings> index = nullptr;  // null: exact search
 
   int32_t reads() const { return heads * k; }
   int32_t read_width() const { return heads * width; }

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "index/memory_index.h"
 #include "memory/journal.h"
 
 namespace sparsam {
@@ -32,8 +31,8 @@ struct Timeline {
   Ring& ring;
   Links<T>* const links;       // null for SAM
   UsageHeap<T>* const usage;  // null where the ring says which words are written anew
-  std::unique_ptr<MemoryIndex<T>> index;  // null when the last search was exact
-  std::atomic_flag busy;                  // set while a call works on the buffer (claim.h)
+  std::unique_ptr<WordIndex> index;  // null when the last call asked for exact search
+  std::atomic_flag busy;             // set while a call works on the buffer (claim.h)
 };
 
 // One version. `toward` is null for the version that the buffer holds; every other version points to the neighbour

@@ -33,7 +33,10 @@ T word_norm(const T* word, int32_t width) {
   return std::sqrt(sum);
 }
 
-struct IndexedBase;
+// An index over words, which lives and dies with them. The layer above makes it and knows what it is.
+struct WordIndex {
+  virtual ~WordIndex() = default;
+};
 
 // A starting memory given by the user, shared by every episode and batch element that begins from it.
 template <class T>
@@ -59,7 +62,7 @@ struct InitialWords {
   int32_t rows, width;
   LazyArray<T> words, norms;
   mutable std::mutex lock;
-  mutable std::vector<std::shared_ptr<const IndexedBase>> indexes;  // over these words, each made when first asked for
+  mutable std::vector<std::shared_ptr<const WordIndex>> indexes;  // over these words, each made when first asked for
 };
 
 template <class T>

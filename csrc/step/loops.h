@@ -52,6 +52,17 @@ struct At {
   }
 };
 
+// f.operator()<Step>(), with the class of this kind of memory's step.
+template <class T, class F>
+void with_step(const StoredShape& shape, F&& f) {
+  switch (kind_of(shape)) {
+#define SPARSAM_WITH_STEP(name, type) \
+  case MemoryKind::name: return f.template operator()<type<T>>();
+    SPARSAM_MEMORIES(SPARSAM_WITH_STEP)
+#undef SPARSAM_WITH_STEP
+  }
+}
+
 // Batch elements are run in groups, each through all its steps with no barrier in between.
 inline int group_size(int batch, int threads) { return std::min(kMaxRows, (batch + threads - 1) / threads); }
 
@@ -181,10 +192,9 @@ void forward_cell(const SequenceForward<T>& f, int threads) {
   const int search_threads = threads_per_search(s.batch, threads);
   auto run = [&](const auto& packed) {
     for_each_group(s.batch, threads, [&](int first, int last, const std::atomic<bool>& stopped) {
-      if (s.k_links > 0)
-        forward_group<CellType, SdncStep<T>>(f, packed, first, last, search_threads, stopped);
-      else
-        forward_group<CellType, SamStep<T>>(f, packed, first, last, search_threads, stopped);
+      with_step<T>(s, [&]<class Step>() {
+        forward_group<CellType, Step>(f, packed, first, last, search_threads, stopped);
+      });
     });
   };
   if constexpr (CellType::kControls) {
@@ -321,10 +331,7 @@ void backward_cell(SequenceBackward<T>& f, int threads) {
   const SequenceShape& s = f.shape;
   auto run = [&](const auto& packed) {
     for_each_group(s.batch, threads, [&](int first, int last, const std::atomic<bool>& stopped) {
-      if (s.k_links > 0)
-        backward_group<CellType, SdncStep<T>>(f, packed, first, last, stopped);
-      else
-        backward_group<CellType, SamStep<T>>(f, packed, first, last, stopped);
+      with_step<T>(s, [&]<class Step>() { backward_group<CellType, Step>(f, packed, first, last, stopped); });
     });
   };
   if constexpr (CellType::kControls) {

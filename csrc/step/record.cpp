@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "index/memory_index.h"
 #include "memory/claim.h"
 #include "support/parallel.h"
 
@@ -229,8 +230,7 @@ std::shared_ptr<Record<T>> run_forward(const ForwardCall<T>& call) {
                                      ? std::make_shared<Journal<T>>(call.lengths[b], s, f.timelines[b]->parts)
                                      : nullptr);
       f.journals.push_back(result->journals[b].get());
-      use_index(f.timelines[b]->index, f.timelines[b]->memory, s.index.get(), s.similarity == Similarity::kCosine,
-                call.threads, s.similarity == Similarity::kEuclidean, call.lengths[b]);
+      use_index(*f.timelines[b], s, call.threads, call.lengths[b]);
     }
     for (int64_t begin = 0;; begin += piece) {
       const int64_t steps = std::min(piece, s.steps - begin);

@@ -6,16 +6,14 @@
 #include <cmath>
 #include <vector>
 
-#include "support/aligned.h"
-#include "support/interrupt.h"
-#include "index/candidate_search.h"
-#include "index/exact_search.h"
+#include "index/memory_search.h"
 #include "memory/link_gradients.h"
 #include "memory/row_gradients.h"
 #include "step/interface.h"
 #include "step/sequence.h"
 #include "step/step_rows.h"
 #include "step/step_views.h"
+#include "support/aligned.h"
 #include "support/simd.h"
 
 namespace sparsam::SPARSAM_ISA {
@@ -45,15 +43,9 @@ class SamStep {
         d_write_(shape.erase ? shape.reads() : 0) {}
 
   // `threads` threads may share a search, since they have nothing else to do.
-  void share_search(int threads) { search_.threads = threads; }
-
-  // The interface vectors of the element that is stepped next, from that step on, where they are known. `place` tells
-  // the elements of a call apart.
-  void expect(int place, const Coming<T>& coming) {
-    if (size_t(place) >= ahead_.size()) ahead_.resize(size_t(place) + 1);
-    place_ = place;
-    coming_ = coming;
-  }
+  void share_search(int threads) { search_.share(threads); }
+  // The interface vectors of the element that is stepped next, from that step on, where they are known.
+  void expect(int place, const Coming<T>& coming) { search_.expect(place, coming); }
 
   // Steps 2 to 6 of SAM. The interface comes in before its activation and leaves after it; `read` (R, W) comes out.
   void forward(Timeline<T>& timeline, Journal<T>* journal, const StepTape<T>& tape, T* read) {
@@ -99,29 +91,9 @@ class SamStep {
   }
 
   void search(Timeline<T>& timeline, int32_t* rows, T* scores) {
-    MemoryIndex<T>* index = timeline.index.get();
-    if (index) index->wrote(touched_.rows(), touched_.size());
     find_norms();
-    const Memory<T>& memory = timeline.memory;
-    const bool exact = index == nullptr || index->is_exact();
-    if (coming_.interface) {
-      LookAhead<T>& ahead = ahead_[size_t(place_)];
-      if (exact && search_.threads == 1 && LookAhead<T>::serves(memory, s_.similarity, s_.heads, coming_)) {
-        ahead.note(touched_.rows(), touched_.size());
-        exact_search_ahead(memory, s_.similarity, coming_, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores,
-                           ahead, search_);
-        return;
-      }
-      ahead.forget();
-    }
-    // No index can compare a query of infinite length.
-    if (exact || std::any_of(norms_.begin(), norms_.end(), [](T norm) { return std::isinf(norm); })) {
-      exact_search(memory, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores, search_);
-    } else {
-      if (++searches_ % 8 == 0) check_interrupt();  // the loop over time asks too seldom for searches of milliseconds
-      candidate_search(memory, *index, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores,
-                       search_.best, candidates_);
-    }
+    search_.search({timeline.memory, s_.similarity, query_.get(), norms_.data(), s_.heads, s_.k, rows, scores},
+                   index_of(timeline), touched_.rows(), touched_.size());
   }
 
   void find_norms() {  // of the queries
@@ -400,12 +372,7 @@ class SamStep {
   Aligned<T> query_, add_, read_, d_query_, d_add_;
   std::vector<T> norms_, d_scores_, d_strength_;
   std::vector<T> erased_, d_write_;  // (R, K), with erase gates
-  uint32_t searches_ = 0;
-  SearchScratch<T> search_;
-  CandidateScratch candidates_;
-  std::vector<LookAhead<T>> ahead_;
-  int place_ = 0;
-  Coming<T> coming_;
+  MemorySearch<T> search_;
 };
 
 }  // namespace sparsam::SPARSAM_ISA

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "index/index_settings.h"
 #include "memory/journal.h"
 #include "memory/link_gradients.h"
 #include "memory/row_gradients.h"
@@ -36,10 +37,20 @@ inline const CellTraits& traits(Cell cell) {
   return kTraits[int32_t(cell)];
 }
 
+// The memories. A new one is a file with its step and a line here: its name and the class of its step.
+#define SPARSAM_MEMORIES(X) \
+  X(sam, SamStep)           \
+  X(sdnc, SdncStep)
+
+#define SPARSAM_MEMORY_NAME(name, type) name,
+enum class MemoryKind : int32_t { SPARSAM_MEMORIES(SPARSAM_MEMORY_NAME) };
+#undef SPARSAM_MEMORY_NAME
+inline MemoryKind kind_of(const StoredShape& shape) { return shape.k_links > 0 ? MemoryKind::sdnc : MemoryKind::sam; }
+
 // Letters of the paper: T steps, B batch, I inputs, H hidden, F numbers of an interface vector, G blocks of a cell.
-struct SequenceShape : MemoryShape {
-  SequenceShape(const MemoryShape& memory, Cell cell, int64_t steps, int32_t batch, int32_t inputs, int32_t hidden)
-      : MemoryShape(memory),
+struct SequenceShape : SearchedShape {
+  SequenceShape(const SearchedShape& memory, Cell cell, int64_t steps, int32_t batch, int32_t inputs, int32_t hidden)
+      : SearchedShape(memory),
         cell(cell),
         steps(steps),
         batch(batch),

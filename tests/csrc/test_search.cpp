@@ -8,6 +8,7 @@
 #define SPARSAM_VECTOR_BYTES 16
 #endif
 #include "index/exact_search.h"
+#include "index/look_ahead.h"
 
 #include <cmath>
 #include <cstring>
@@ -48,6 +49,9 @@ struct Case {
     }
     memory.unmark_to(written.size() - count);
   }
+  Queries<T> asking(const T* queries, const T* norms, int32_t* rows, T* scores) const {
+    return {memory, Similarity::kCosine, queries, norms, heads, k, rows, scores};
+  }
   // Every word by itself, ties to the lowest row, scores that are not numbers never.
   void expected(const T* queries, const T* norms, int32_t* rows, T* scores) {
     for (int h = 0; h < heads; ++h) {
@@ -85,11 +89,11 @@ struct Case {
         memory.norm(some[1]) = norms[0];
       }
       if (t % 11 == 5) memory.word(old)[0] = memory.norm(old) = std::numeric_limits<T>::quiet_NaN();
-      const Coming<T> coming{asked, stride, steps - t};
-      if (!LookAhead<T>::serves(memory, Similarity::kCosine, heads, coming)) continue;
+      const Queries<T> step = asking(queries.data(), norms.data(), rows.data(), scores.data());
+      ahead.expect({asked, stride, steps - t});
+      if (!ahead.serves(step)) continue;
       ahead.note(some, 3);
-      exact_search_ahead(memory, Similarity::kCosine, coming, queries.data(), norms.data(), heads, k, rows.data(),
-                         scores.data(), ahead, scratch);
+      ahead.search(step);
       expected(queries.data(), norms.data(), wanted.data(), wanted_scores.data());
       CHECK(rows == wanted);
       CHECK(std::memcmp(scores.data(), wanted_scores.data(), sizeof(T) * scores.size()) == 0);
@@ -108,7 +112,7 @@ struct Case {
     }
     std::vector<int32_t> rows(heads * k), wanted(heads * k);
     std::vector<T> scores(heads * k), wanted_scores(heads * k);
-    exact_search(memory, Similarity::kCosine, queries.data(), norms.data(), heads, k, rows.data(), scores.data(), scratch);
+    exact.search(asking(queries.data(), norms.data(), rows.data(), scores.data()));
     expected(queries.data(), norms.data(), wanted.data(), wanted_scores.data());
     CHECK(rows == wanted);
     CHECK(std::memcmp(scores.data(), wanted_scores.data(), sizeof(T) * scores.size()) == 0);
@@ -119,7 +123,7 @@ struct Case {
   int heads, k;
   double coarse;  // numbers are multiples of this, for ties; 0 for any
   Memory<T> memory;
-  SearchScratch<T> scratch;
+  ExactSearch<T> exact;
   int asked_ahead = 0;
 };
 

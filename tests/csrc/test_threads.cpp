@@ -40,8 +40,8 @@ struct Problem {
         words(drawn(size_t(rows) * memory.width, 2)),
         initial(std::make_shared<InitialWords<double>>(words.data(), rows, memory.width)) {}
 
-  static MemoryShape shape_of(int32_t rows, std::shared_ptr<const IndexSettings> index) {
-    MemoryShape s;
+  static SearchedShape shape_of(int32_t rows, std::shared_ptr<const IndexSettings> index) {
+    SearchedShape s;
     s.rows = rows, s.width = 6, s.heads = 2, s.k = 3, s.delta = 0.005;
     s.index = std::move(index);
     return s;
@@ -67,7 +67,7 @@ struct Problem {
     return out;
   }
 
-  MemoryShape memory;
+  SearchedShape memory;
   SequenceShape shape;
   std::vector<double> x, zeros, words;
   std::shared_ptr<const InitialWords<double>> initial;
