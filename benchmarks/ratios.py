@@ -5,7 +5,6 @@ Memories are blank and hold 1,000,000 words where nothing else is said; every ra
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from benchmarks.correct import require_equal
 from benchmarks.report import Line, Report
 from benchmarks.setting import BATCH, SIZES, STEPS, lstm_step, model_of, training_step
 from benchmarks.timing import Timing, take_turns, threads
+from sparsam.lab.cli.info import cores
 
 MILLION = 1_000_000
 # Batch, steps, and the most that SAM may take of nn.LSTM's time with one and with two threads.
@@ -29,11 +29,6 @@ FILLED = (10_000, 100_000, MILLION)  # words that a memory starts with
 SEARCH = {("auto", MILLION): 400.0, ("kdtree", MILLION): 500.0, ("lsh", MILLION): 500.0}  # us a step, one thread
 GROWTH = {"linear": 2.0, "auto": 1.5}  # of a token's cost along the rows written
 WRITTEN = 50_000
-
-
-def cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @benchmark("SAM, SDNC and the layer beside nn.LSTM over batches, lengths, threads and filled memories.", threads=False)

@@ -9,7 +9,10 @@ import sys
 import pytest
 
 pytest.importorskip("typer", reason="the command line needs typer")
+import torch
+
 import sparsam
+import sparsam.lab.cli.info as info
 from sparsam.lab.cli import main
 
 
@@ -31,6 +34,13 @@ def test_tells_versions_engines_and_what_was_found(capsys, tmp_path, monkeypatch
     assert "20 bAbI tasks" in found["weights"]["babi-sam"]
     assert not run("info")
     assert "instruction set" in capsys.readouterr().out
+
+
+def test_says_where_threads_pay(monkeypatch):
+    monkeypatch.setattr(info, "cores", lambda: 2)
+    for threads, said in ((1, "one works"), (2, "all 2 from 2 on"), (3, "torch.set_num_threads(2)")):
+        monkeypatch.setattr(torch, "get_num_threads", lambda count=threads: count)
+        assert said in info.collect()["machine"]["threads pay"]
 
 
 def test_shows_a_model_card(capsys):

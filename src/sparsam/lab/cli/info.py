@@ -71,13 +71,31 @@ def _machine() -> dict[str, Any]:
 
     import torch
 
+    threads = torch.get_num_threads()
     return {
         "system": f"{platform.system()} {platform.machine()}",
         "processors": os.cpu_count(),
-        "threads": torch.get_num_threads(),
+        "threads": threads,
+        "threads pay": _threads_pay(threads, cores()),
         "instruction set": _instruction_set(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "none that torch can use",
     }
+
+
+def cores() -> int:
+    """Processors that this process may run on."""
+    import os
+
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _threads_pay(threads: int, available: int) -> str:
+    """At which batch sizes the native engine has work for this many threads, and whether there are cores for them."""
+    if threads > available:
+        return f"no, they take turns: this process may use {available}; try torch.set_num_threads({available})"
+    if threads == 1:
+        return "one works; with more, batches of two and more sequences are shared out"
+    return f"from batches of 2 on, all {threads} from {threads} on; one sequence: in exact search of many words"
 
 
 def _instruction_set() -> str:
