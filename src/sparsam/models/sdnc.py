@@ -10,9 +10,8 @@ from sparsam.controllers.layer_norm import with_layer_norm
 from sparsam.memories.addressing import addressing
 from sparsam.memories.description import SparseSizes, warn_if_small
 from sparsam.memories.sdnc import SDNCMemory, SDNCState
-from sparsam.models.composition import MemoryModel
+from sparsam.models.composition import MemoryModel, setting, sparse_setting
 from sparsam.models.sam import SAM
-from sparsam.models.settings import setting, sparse_setting
 from sparsam.start import Start
 from sparsam.state import State
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from sparsam.engines.cuda import copies
+from sparsam.engines.cuda import copies, interpreted
 from sparsam.engines.cuda.layout import Controlled, Layout, power_of_two
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory
@@ -43,11 +42,6 @@ class SearchPlan(NamedTuple):
 EXACT, CODED = SearchPlan(128, 3, 4, None), SearchPlan(256, 4, 4, None)
 
 _compiled: dict[Any, Any] = {}
-
-
-def interpreted() -> bool:
-    """Whether Triton runs kernels on the CPU, step by step in Python (TRITON_INTERPRET=1): slow, for tests."""
-    return os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def bound(

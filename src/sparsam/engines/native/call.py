@@ -10,9 +10,8 @@ from torch import Tensor
 from sparsam.engines import boundary
 from sparsam.engines.boundary import Inputs, Outputs, inputs_of
 from sparsam.engines.native import stand_ins
-from sparsam.engines.native.arrays import array, tensor
+from sparsam.engines.native.core import array, takes_tensors, tensor
 from sparsam.engines.native.core import native as _native
-from sparsam.engines.native.core import takes_tensors
 from sparsam.memories.description import SparseSizes
 from sparsam.trace import READ, WRITE, Access
 

@@ -144,9 +144,9 @@ class NativeEngine(Engine):
             ran = self._run(memory, cell, x.float(), state, ends, record)
             return ran._replace(joint=ran.joint.to(x.dtype))
         if torch.compiler.is_compiling():
-            from sparsam.engines import ops
+            from sparsam.engines.native import operators
 
-            return ops.traced_run(memory, cell, x, state, ends, record)
+            return operators.traced_run(memory, cell, x, state, ends, record)
         sizes: SparseSizes = memory.sizes
         held: NativeMemory = state.memory
         links = state.links.stand_in if sizes.k_links else None
@@ -178,9 +178,9 @@ def made(kind: Kind, batch: int, initial: Tensor | None, like: Tensor) -> Native
     """A fresh memory, with the words of `initial` or blank."""
     if not torch.compiler.is_compiling():
         return fresh_memory(batch, kind, initial)
-    from sparsam.engines import ops
+    from sparsam.engines.native import operators
 
-    return ops.traced_fresh(kind, batch, initial, like)
+    return operators.traced_fresh(kind, batch, initial, like)
 
 
 def native_fields(state: Any) -> dict[str, Any]:
