@@ -17,8 +17,8 @@ SECTIONS = {
 }
 
 
-def test_there_are_five():
-    assert list(SECTIONS) == ["A controller", "A memory", "An index", "A task", "An engine"]
+def test_there_are_six():
+    assert list(SECTIONS) == ["A controller", "A memory", "A write rule", "An index", "A task", "An engine"]
     assert all(len(blocks) == 2 for blocks in SECTIONS.values())
 
 

@@ -47,6 +47,7 @@ class SAM(MemoryModel[S]):
 
     name = "sam"
     state_class: ClassVar[type[State]] = SAMState
+    memory_class: ClassVar[type[SAMMemory]] = SAMMemory
     memory: SAMMemory
 
     memory_size, word_size, num_heads = sparse_setting("rows"), setting("memory.width"), setting("memory.heads")
@@ -84,7 +85,7 @@ class SAM(MemoryModel[S]):
         found = indexes.resolve(index)
         sizes = SparseSizes(memory_size, word_size, num_heads, k, similarity, delta, index=found, erase=erase)
         warn_if_small(memory_size, num_heads, k)
-        memory, output = SAMMemory(sizes, addressing(masked)), bypass_output(bypass_dropout)
+        memory, output = self.memory_class(sizes, addressing(masked)), bypass_output(bypass_dropout)
         parts = (
             with_layer_norm(controller, layer_norm),
             num_layers,

@@ -32,6 +32,7 @@ class SDNC(SAM[SDNCState]):
 
     name = "sdnc"
     state_class: ClassVar[type[State]] = SDNCState
+    memory_class = SDNCMemory
 
     k_links, allocation = setting("memory.sizes.k_links"), setting("memory.sizes.allocation")
     link_gradients = sparse_setting("link_gradients")
@@ -80,7 +81,7 @@ class SDNC(SAM[SDNCState]):
             erase,
         )
         warn_if_small(memory_size, num_heads, k)
-        memory, output = SDNCMemory(sizes, addressing(masked)), bypass_output(bypass_dropout)
+        memory, output = self.memory_class(sizes, addressing(masked)), bypass_output(bypass_dropout)
         parts = (
             with_layer_norm(controller, layer_norm),
             num_layers,

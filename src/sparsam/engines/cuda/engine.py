@@ -16,7 +16,7 @@ from sparsam import indexes
 from sparsam.engines.cuda import TRITON_IS_THERE, interpreted
 from sparsam.engines.cuda.links import from_dense_links
 from sparsam.engines.cuda.memory import from_dense
-from sparsam.engines.engine import Cell, Engine, Ran, converted_state, register
+from sparsam.engines.engine import Cell, Engine, Ran, converted_state, register, why_unknown
 from sparsam.engines.feedforward import FEEDFORWARD, run_feedforward
 from sparsam.engines.reference import ReferenceEngine, reference_fields
 from sparsam.memories.memory import Memory
@@ -53,9 +53,9 @@ class CudaEngine(Engine):
             return "Triton's interpreter has no CUDA graphs"
         if not TRITON_IS_THERE:
             return "it needs the package triton, which is not installed"
-        options = [f"{name}={value}" for name, value in memory.options().items()]
-        if options:
-            return f"it has no {' and no '.join(options)}"
+        reason = why_unknown(memory)
+        if reason is not None:
+            return reason
         if sizes.erase:
             return "it has no erase=True"
         if not searched(sizes.index):
