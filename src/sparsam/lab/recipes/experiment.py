@@ -46,12 +46,9 @@ RECIPES: Registry[Callable[..., Experiment]] = Registry(
         "extrapolation": "sparsam.lab.recipes.extrapolation",
         "figure2": "sparsam.lab.recipes.figure2",
         "figure3": "sparsam.lab.recipes.figure3",
-        "induction": "sparsam.lab.recipes.long_copies",
         "mqar": "sparsam.lab.recipes.mqar",
         "omniglot": "sparsam.lab.recipes.omniglot",
         "omniglot-pixels": "sparsam.lab.recipes.omniglot_pixels",
-        "selective-copy": "sparsam.lab.recipes.long_copies",
-        "word-problem": "sparsam.lab.recipes.word_problem",
     }
 )
 
