@@ -27,7 +27,7 @@ from sparsam.engines.cuda import engine as cuda_engine
 from sparsam.engines.cuda.memory import USED
 from sparsam.lab import tasks
 from sparsam.lab.recipes.figure3 import TASKS
-from sparsam.lab.training.saved import load_model
+from sparsam.lab.training.trained import load_model
 from sparsam.models import build
 
 SIZES: dict[str, Any] = {"input_size": 8, "output_size": 8, "hidden_size": 100}

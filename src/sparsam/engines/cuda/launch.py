@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from sparsam.engines.cuda import copies, interpreted
+from sparsam.engines.cuda.arena import TensorArena
 from sparsam.engines.cuda.layout import Controlled, Layout, power_of_two
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory
-from sparsam.engines.cuda.pieces import Pieces
 from sparsam.engines.cuda.tape import Tape
 from sparsam.engines.cuda.weights import Packed, PackedBackward, Weights
 
@@ -88,7 +88,7 @@ def _tensors(arguments: tuple[Any, ...]) -> list[Any]:
     """The arguments of a kernel with those that lie in one piece one by one."""
     found: list[Any] = []
     for value in arguments:
-        found += value.tensors() if isinstance(value, Pieces) else [value]
+        found += value.tensors() if isinstance(value, TensorArena) else [value]
     return found
 
 
@@ -96,7 +96,7 @@ def _addresses(arguments: tuple[Any, ...]) -> list[Any]:
     """The same with addresses in place of tensors."""
     found: list[Any] = []
     for value in arguments:
-        if isinstance(value, Pieces):
+        if isinstance(value, TensorArena):
             found += value.addresses()
         else:
             found.append(value.data_ptr() if isinstance(value, Tensor) else value)

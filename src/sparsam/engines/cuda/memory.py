@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sparsam.engines.cuda.pieces import Places, cut, placed
+from sparsam.engines.cuda.arena import Places, cut, placed
 from sparsam.state import DenseMemory, blended, changed_rows, converted, taken
 
 TENSORS = ("words", "last_access", "counters", "queue_rows", "queue_stamps", "usage")

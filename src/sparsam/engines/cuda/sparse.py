@@ -58,6 +58,7 @@ def start(memory: Any, batch: int, like: Tensor) -> dict[str, Any]:
 
 
 def run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+    """x (T, B, I), or without a cell the interface vectors (T, B, F)."""
     if x.dtype == torch.float16:
         return run_in_singles(memory, cell, x, state, ends, record)
     if torch.compiler.is_compiling():
@@ -84,7 +85,7 @@ def run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | No
     if call.after.links is not None:
         linked = out.links is not None
         fields["links"] = call.after.links.with_weights(*out[6:9]) if linked else call.after.links
-    accesses = traced(call.run) if record else []
+    accesses = recorded_accesses(call.run) if record else []
     call.after, call.run = None, None  # what the state needs; the tape itself belongs to the graph
     return Ran(out.joint, fields, accesses)
 
@@ -154,14 +155,13 @@ class CudaCall(boundary.Call):
         return inputs_of(x, *weights, None, None, *state)  # type: ignore[no-any-return]
 
 
-def traced(run: Any) -> list[Access]:
+def recorded_accesses(run: Any) -> list[Access]:
     """What was written (eq. lru_write_weights) and read, from the tape."""
     size, tape, ends = run.size, run.tape, run.ends
     rows = tape.rows[:, :, : size.R, : size.K].long()
     weights = tape.weights[:, :, : size.R, : size.K]
     unused = tape.unused[:, :, : size.R].long()
-    gates = tape.interface[..., 2 * size.R * size.W :]
-    alpha, gamma = gates[..., size.R : 2 * size.R], gates[..., 2 * size.R : 3 * size.R]
+    alpha, gamma = (tape.interface[..., at : at + size.R] for at in (size.ALPHA_AT, size.GAMMA_AT))
     write_rows = torch.cat([rows[:-1], unused[..., None]], dim=-1)
     fresh = alpha * (1 - gamma)
     if size.FREE:

@@ -88,7 +88,7 @@ class NativeCall(boundary.Call):
             joint, hidden, inner, read, weights, rows = map(tensor, (joint, hidden, inner, read, weights, rows))
         self.rows = rows
         if self.record:
-            self.accesses = traced(record.trace)
+            self.accesses = recorded_accesses(record.trace)
         memory = links = None
         if differentiable:
             self.tape = record
@@ -141,7 +141,7 @@ class NativeCall(boundary.Call):
 OUTPUT, CARRIED, STORES = map(Inputs._fields.index, ("w_output", "hidden", "memory"))
 
 
-def traced(trace: tuple[Any, ...]) -> list[Access]:
+def recorded_accesses(trace: tuple[Any, ...]) -> list[Access]:
     """What was written (eq. lru_write_weights) and read, over all steps."""
     read_rows, read_weights, write_rows, write_weights = map(torch.from_numpy, trace)
     return [Access(WRITE, 0, write_rows, write_weights), Access(READ, 0, read_rows, read_weights)]

@@ -144,8 +144,8 @@ def _row(experiment: Experiment, name: str, folder: RunFolder) -> dict[str, Any]
 def _tests(experiment: Experiment, folder: RunFolder) -> dict[str, Any]:
     """Errors at each test size; kept beside the run, so that they are measured once."""
     from sparsam.lab.training.evaluate import evaluate
-    from sparsam.lab.training.saved import load_model
     from sparsam.lab.training.seeds import MinibatchSeeds
+    from sparsam.lab.training.trained import load_model
 
     file = folder.path / "tests.json"
     tests: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}

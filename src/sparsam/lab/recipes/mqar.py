@@ -125,7 +125,7 @@ def mqar(
 
 def slice_errors(run: str | Path) -> dict[str, Any]:
     """A run's errors on each of zoology's test slices, kept beside it as slices.json."""
-    from sparsam.lab.training.saved import load_model
+    from sparsam.lab.training.trained import load_model
 
     model, task, config = load_model(run, memory_size=rows_for(1024, 4))
     device = usable_device(config.device)
