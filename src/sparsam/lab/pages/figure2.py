@@ -79,8 +79,8 @@ The paper: SAM learns copy about as fast as the dense models, and associative re
 
 ## By sequences
 
-    sparsam reproduce figure2 --steps 6250 --model sam-linear --model sam-k8 --model sam-k16 --model lstm
-    sparsam reproduce figure2 --steps 6250 --model dam --model ntm
+    sparsam reproduce figure2 --steps 6250 --model sam-linear --model sam-k8 --model sam-k16
+    sparsam reproduce figure2 --steps 6250 --seeds 3 --model lstm --model dam --model ntm
 
 The table shows how many training sequences a model needs until 256 test sequences have fewer than 0.1 wrong bits on average:
 the median over the seeds that get there, and how many do. If none does within 50,000 sequences, it shows the wrong bits at

@@ -77,20 +77,13 @@ def settings_of(name: str) -> dict[str, Setting]:
     return _settings(model_class(name))
 
 
-def library_settings() -> dict[str, dict[str, Setting]]:
-    """Every setting that some model of the library has, with the models that have it."""
-    from sparsam.models import MODELS
-
+def all_settings() -> dict[str, dict[str, Setting]]:
+    """Every setting that some model has, with the models that have it."""
     found: dict[str, dict[str, Setting]] = {}
-    for model in MODELS:
+    for model in model_names():
         for key, setting in settings_of(model).items():
             found.setdefault(key, {})[model] = setting
     return found
-
-
-def is_setting(key: str) -> bool:
-    """Whether any model has it; those that the library's are compared with are looked at last."""
-    return any(key in settings_of(model) for model in model_names())
 
 
 @cache
@@ -163,14 +156,14 @@ class ModelConfig:
         if key not in ("name", "index_settings"):
             known = settings_of(self.name)
             if key not in known:
-                if is_setting(key):
+                if key in all_settings():
                     raise ValueError(_not_there(key, self.name))
                 raise ValueError(unknown_setting(f"model.{key}", key, [*known, "name", "index_settings"]))
             value = known[key].check(value, f"model.{key}")
         super().__setattr__(key, value)
 
     def __getattr__(self, name: str) -> Any:  # only asked for what is not there
-        if not name.startswith("_") and is_setting(name):
+        if not name.startswith("_") and name in all_settings():
             return None
         raise AttributeError(f"no model has a setting {name!r}")
 
