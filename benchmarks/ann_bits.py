@@ -15,7 +15,7 @@ from benchmarks.trained_words import WEIGHTS, model_of
 from sparsam import indexes
 from sparsam.lab import tasks
 from sparsam.lab.recipes.figure3 import TASKS
-from sparsam.lab.training.saved import load_model
+from sparsam.lab.training.trained import load_model
 
 CUES = 256
 SCORED = 8  # steps that are timed with every word scored

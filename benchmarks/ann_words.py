@@ -14,7 +14,7 @@ import torch
 
 from benchmarks.trained_words import Written, nearest, written
 from sparsam.lab.training.input_layer import inner_model
-from sparsam.lab.training.saved import load_model
+from sparsam.lab.training.trained import load_model
 from sparsam.memories.sdnc import SDNCMemory
 
 SDNC_WEIGHTS = Path(__file__).parents[1] / "weights" / "babi-sdnc.safetensors"

@@ -24,7 +24,7 @@ import torch
 
 from sparsam.lab.data.babi import Story, words_of
 from sparsam.lab.tasks.babi.task import encode, question_results
-from sparsam.lab.training.saved import load_model
+from sparsam.lab.training.trained import load_model
 
 _FOUR = ("mary", "john", "daniel", "sandra")
 _OTHERS = ("fred", "bill", "julie", "jeff")

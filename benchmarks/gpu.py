@@ -23,10 +23,11 @@ from benchmarks import benchmark, trained_words
 from benchmarks.report import Line, Report
 from benchmarks.timing import once, take_turns
 from sparsam.engines.cuda import dense as cuda_dense
+from sparsam.engines.cuda import engine as cuda_engine
 from sparsam.engines.cuda.memory import USED
 from sparsam.lab import tasks
 from sparsam.lab.recipes.figure3 import TASKS
-from sparsam.lab.training.saved import load_model
+from sparsam.lab.training.trained import load_model
 from sparsam.models import build
 
 SIZES: dict[str, Any] = {"input_size": 8, "output_size": 8, "hidden_size": 100}
@@ -105,7 +106,7 @@ def checked(name: str, device: str, engine: str) -> float:
     torch.manual_seed(0)
     rows, steps, batch = CHECKED["memory_size"], CHECKED["steps"], CHECKED["batch"]
     settings = {**SIZES, **MEMORY, "memory_size": rows}
-    if name in cuda_dense.DENSE:
+    if name in cuda_engine.DENSE:
         rows = settings["memory_size"] = DENSE_WORDS
         del settings["k"]
     fast = build(name, engine=engine, **settings).to(device)

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from sparsam.lab.tasks.bits.recall import Recall
-from sparsam.lab.training.saved import load_model
+from sparsam.lab.training.trained import load_model
 
 PIECE = 10_000  # pairs given at a time
 

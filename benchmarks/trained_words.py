@@ -19,7 +19,7 @@ from benchmarks.recall import replayed
 from sparsam import indexes
 from sparsam.lab import tasks
 from sparsam.lab.recipes.figure3 import TASKS
-from sparsam.lab.training.saved import load_model
+from sparsam.lab.training.trained import load_model
 
 WEIGHTS = Path(__file__).parents[1] / "weights" / "recall-curriculum-sam.safetensors"
 WORDS_PER_PAIR = 4  # at most

@@ -17,8 +17,8 @@ SECTIONS = {
 }
 
 
-def test_there_are_five():
-    assert list(SECTIONS) == ["A controller", "A memory", "An index", "A task", "An engine"]
+def test_there_are_six():
+    assert list(SECTIONS) == ["A controller", "A memory", "A write rule", "An index", "A task", "An engine"]
     assert all(len(blocks) == 2 for blocks in SECTIONS.values())
 
 
@@ -52,4 +52,4 @@ def test_a_gru_is_one_file_and_one_cell():
     python.pop("controllers/gru.py")
     python.pop("engines/feedforward.py")  # another controller that is run by this cell
     outside = {path for path in python if not path.startswith("engines/cuda/")}  # where a cell is a branch of a kernel
-    assert outside == {"controllers/__init__.py", "controllers/compilable.py"}  # imported, and torch's own class
+    assert outside == {"controllers/__init__.py", "controllers/torch_modules.py"}  # imported, and torch's own class

@@ -3,8 +3,8 @@
 These classes hold settings only. The structures live in the native core (csrc/), which keeps them in step with every
 write; they are never differentiated, and what they propose is always scored exactly.
 
-A further kind of index is one C++ class (csrc/index/candidate_index.h), a line in `make_index`
-(csrc/index/index_kinds.h) and a dataclass here whose fields are its settings: `docs/notebook/search.md` tells how.
+A further kind of index is a dataclass whose fields are its settings, with `candidates` for the reference, or with one
+C++ class (csrc/index/candidate_index.h) and a line in `make_index` (csrc/index/index_kinds.h): docs/extending.md.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
+
+from torch import Tensor
 
 from sparsam import checks
 
@@ -30,6 +32,10 @@ class Index:
         """What answers a search, in words."""
         return self.name
 
+    def candidates(self, query: Tensor, words: Tensor) -> Tensor | None:
+        """Which words (B, R, N) the reference scores for queries (B, R, W) among words (B, N, W); None for all."""
+        raise NotImplementedError(f"{self}: its structure is in the native core")
+
 
 NAMES: dict[str, type[Index]] = {}  # by name, filled where an index is defined
 
@@ -46,6 +52,9 @@ class Linear(Index):
     """Exact search over every word that differs from a blank one."""
 
     name: ClassVar[str] = "linear"
+
+    def candidates(self, query: Tensor, words: Tensor) -> Tensor | None:
+        return None
 
 
 def _check(index: Index, **highest: int) -> None:
@@ -217,6 +226,11 @@ def resolve(index: Any) -> Index:
 
 def is_exact(index: Index) -> bool:
     return isinstance(index, Linear)
+
+
+def is_plain(index: Index) -> bool:
+    """Whether the reference can search so."""
+    return type(index).candidates is not Index.candidates
 
 
 def numbers(index: Index) -> dict[str, int]:

@@ -20,14 +20,14 @@ from torch import Tensor, nn
 
 from sparsam import checks, indexes
 from sparsam import start as starts
-from sparsam.controllers.untouched import why_touched
+from sparsam.controllers.kind import why_changed
 from sparsam.engines.native import convolution
 from sparsam.engines.plan import Plan
 from sparsam.memories.description import SparseSizes, warn_if_small
 from sparsam.memories.sam import SAMMemory, SparseState
 from sparsam.memories.sdnc import SDNCMemory
+from sparsam.models.composition import setting, sparse_setting
 from sparsam.models.contract import Recurrent
-from sparsam.models.settings import setting, sparse_setting
 from sparsam.start import Start
 from sparsam.state import State
 from sparsam.trace import Access
@@ -156,7 +156,7 @@ class SparseMemory(Recurrent[SparseMemoryState]):
         if self.conv is None:
             return x, window
         steps, reach = x.shape[0], self.reach
-        untouched = why_touched("conv", self.conv, nn.Conv1d) is None
+        untouched = why_changed("conv", self.conv, nn.Conv1d) is None
         if native and untouched and ends is None and steps >= reach:
             inputs = window, x, self.conv.weight[:, 0], self.conv.bias
             if convolution.why_not(*inputs) is None:

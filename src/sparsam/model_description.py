@@ -142,10 +142,11 @@ class InputLayer:
     join: Callable[[nn.Module, nn.Module], nn.Module]
 
 
-INPUT_LAYERS: dict[str, InputLayer] = {}
+INPUT_LAYERS: dict[str, Callable[[], InputLayer]] = {}
 
 
-def register_input_layer(name: str, kind: InputLayer) -> None:
+def register_input_layer(name: str, kind: Callable[[], InputLayer]) -> None:
+    """Make a kind known by its name; `kind` is called when a description has it, so that it can be imported then."""
     INPUT_LAYERS[name] = kind
 
 
@@ -162,7 +163,7 @@ class Description:
         model: nn.Module = MODELS[self.name](**{**self.arguments, **changes})
         if self.input_layer is None:
             return model
-        kind = INPUT_LAYERS[self.input_layer[0]]
+        kind = INPUT_LAYERS[self.input_layer[0]]()
         return kind.join(kind.layer(**self.input_layer[1]), model)
 
     def without_weights(self) -> nn.Module:
@@ -215,7 +216,7 @@ def _read_layer(values: dict[str, Any], path: str) -> tuple[str, dict[str, Any]]
             f"{path}.name: the model stands behind an input layer of kind {short(name)}; import the package that has "
             f"it first{known}"
         )
-    kind = INPUT_LAYERS[name_of(lambda: INPUT_LAYERS)(f"{path}.name", name)]
+    kind = INPUT_LAYERS[name_of(lambda: INPUT_LAYERS)(f"{path}.name", name)]()
     given = members(f"{path}.arguments", entries.get("arguments"), kind.fields)
     missing = [key for key in kind.fields if key not in given]
     if missing:
@@ -228,7 +229,7 @@ def describe(model: nn.Module) -> Description:
     inner = model._modules.get("model")
     layer = model._modules.get("input_layer")
     if isinstance(inner, nn.Module) and isinstance(layer, nn.Module):
-        known = {kind.layer: name for name, kind in INPUT_LAYERS.items()}
+        known = {kind().layer: name for name, kind in INPUT_LAYERS.items()}
         if type(layer) not in known:
             raise ValueError(f"model: expected an input layer that is registered, got a {type(layer).__name__}")
         settings: Any = layer.settings

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sparsam.controllers.kind import ControllerKind, register
-from sparsam.controllers.untouched import untouched_linear
+from sparsam.controllers.kind import ControllerKind, register, why_changed_linear
 
 
 class FeedForward(nn.Module):
@@ -50,7 +49,7 @@ class FeedForwardKind(ControllerKind):
         touched = super().why_not_fused(module)
         if touched is None and len(module.layers) > 1:
             return f"a feed-forward controller of {len(module.layers)} layers is called step by step"
-        return touched or untouched_linear("controller.layers[0]", module.layers[0])
+        return touched or why_changed_linear("controller.layers[0]", module.layers[0])
 
     def places(self, module: Any) -> tuple[tuple[nn.Module, str], ...]:
         return (module.layers[0], "weight"), (module.layers[0], "bias")

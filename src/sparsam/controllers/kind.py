@@ -2,6 +2,9 @@
 
 A controller is an `nn.Module` that the model owns as `model.controller`; its kind says how it is made, what it carries
 from step to step, and how it is driven. A further kind is a file beside `lstm.py` that ends with `register(...)`.
+
+An engine reads the weights of a module that is still what its class says. One that a user has changed (hooks, another
+`forward` or class) is called. Parametrizations (weight norm) need no call: they are seen where the weight is read.
 """
 
 from __future__ import annotations
@@ -11,8 +14,8 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as torch_module
 
-from sparsam.controllers.untouched import why_touched
 from sparsam.start import Start
 
 
@@ -56,7 +59,7 @@ class ControllerKind(ABC):
         if self.cell is None:
             return f"a controller of kind {self.name!r} is called step by step"
         twin = self.twin is not None and isinstance(module, self.twin)
-        return why_touched("controller", module, self.twin if twin else self.module)  # type: ignore[arg-type]
+        return why_changed("controller", module, self.twin if twin else self.module)  # type: ignore[arg-type]
 
     def places(self, module: nn.Module) -> tuple[tuple[nn.Module, str], ...]:
         """Where W_ih, W_hh, b_ih and b_hh of a controller that can be fused are; W and b of a feed-forward one."""
@@ -94,3 +97,26 @@ def _kind_of(module: type[nn.Module]) -> ControllerKind:
             if (kind.module is base or kind.twin is base) and base is not nn.Module:
                 return kind
     return KINDS["own"]
+
+
+def any_hook_that_counts(hooks: dict[int, Any]) -> bool:
+    """Whether any hook is more than torchinfo's, which would show T rows of parts instead of one of the model."""
+    return any(not str(getattr(hook, "__module__", "")).startswith("torchinfo.") for hook in hooks.values())
+
+
+def why_changed(name: str, module: nn.Module, kind: type[nn.Module]) -> str | None:
+    """The reason why `model.<name>` has to be called and cannot be read; None when it is a plain `kind`."""
+    if not isinstance(module, kind):
+        return f"{name} is a {type(module).__name__}, not an nn.{kind.__name__}"
+    if type(module).forward is not kind.forward or "forward" in module.__dict__:
+        return f"{name} has a forward of its own"
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    if any(map(any_hook_that_counts, hooks)) or torch_module._has_any_global_hook():
+        return f"{name} has hooks"
+    return None
+
+
+def why_changed_linear(name: str, module: nn.Module) -> str | None:
+    """Why a linear layer has to be called as a module; None when its weights can be read."""
+    reason = why_changed(name, module, nn.Linear)
+    return f"{name} has no bias" if reason is None and module.bias is None else reason

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sparsam import checks
-from sparsam.controllers.compilable import LSTMController
 from sparsam.controllers.kind import ControllerKind, register
 from sparsam.controllers.lstm import begin_lstm
+from sparsam.controllers.torch_modules import LSTMController
 from sparsam.start import Start
 
 

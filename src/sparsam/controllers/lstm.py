@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sparsam.controllers.compilable import LSTMController
 from sparsam.controllers.kind import ControllerKind, register
-from sparsam.controllers.layers import carried_shape, layers_first, layers_last, why_not_plain
+from sparsam.controllers.torch_modules import LSTMController, carried_shape, layers_first, layers_last, why_not_plain
 from sparsam.start import Start
 
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from sparsam.controllers.compilable import LSTMController
-from sparsam.controllers.untouched import why_touched
+from sparsam.controllers.kind import why_changed
+from sparsam.controllers.torch_modules import LSTMController
 from sparsam.transfer import sent
 
 Carried = tuple[Tensor, ...]  # h and c, (layers, B, H) each
@@ -28,7 +28,7 @@ def run_padded(lstm: Any, x: Tensor, carried: Carried, ends: Tensor) -> tuple[Te
     `ends` (B,) are lengths in 0..T on the CPU; an element of length 0 keeps what it carried. A module that a user has
     changed is called once, with a `PackedSequence`.
     """
-    plain = any(why_touched("controller", lstm, kind) is None for kind in (LSTMController, nn.LSTM))
+    plain = any(why_changed("controller", lstm, kind) is None for kind in (LSTMController, nn.LSTM))
     way = in_pieces if plain and x.device.type == "cpu" and not torch.compiler.is_compiling() else packed
     return way(lstm, x, carried, ends)
 

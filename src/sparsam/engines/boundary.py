@@ -5,10 +5,9 @@ gradients, so it serves once; for a second backward pass (`retain_graph=True`, t
 again from where it started, at the cost of one more forward pass, and keeps nothing for that beforehand.
 
 Every run of a fast engine in eager mode passes here: the native sequence and step, the GPU kernels, the CUDA graphs of
-the dense models. A compiled graph cannot hold a Python object, so `sparsam.engines.ops` and
-`sparsam.engines.cuda.operators` register with `torch.library` what these calls run, the same forward and backward. What
-else is differentiated by hand is no run: a state that goes from one engine to another, the layer's convolution, and two
-operations of the dense memories.
+the dense models. A compiled graph cannot hold a Python object, so `sparsam.engines.operators` registers with
+`torch.library` what these calls run, the same forward and backward. What else is differentiated by hand is no run: a
+state that goes from one engine to another, the layer's convolution, and two operations of the dense memories.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 
 from sparsam.memories.memory import Memory
+from sparsam.memories.sam import SAMMemory
+from sparsam.memories.sdnc import SDNCMemory
 from sparsam.state import State
 from sparsam.trace import Access
 
@@ -99,6 +101,19 @@ class Engine(ABC):
                     f"state: expected one of engine {self.name!r}, got one of engine {held!r}; "
                     f"convert it with state.to(engine={self.name!r})"
                 )
+
+
+STEPS = (SAMMemory, SDNCMemory)  # of these memories the fast engines know the steps
+
+
+def why_unknown(memory: Memory) -> str | None:
+    """Why a fast engine cannot run a sparse memory: it is none, or a class of its own, or has a part that is new."""
+    if memory.sizes is None:
+        return f"it has no {memory.name.upper()}"
+    if type(memory) not in STEPS:
+        return f"a {type(memory).__name__} has steps of its own"
+    options = [f"{name}={value}" for name, value in memory.options().items()]
+    return f"it has no {' and no '.join(options)}" if options else None
 
 
 def converted_state(state: State, fields: Any) -> State:

@@ -34,9 +34,14 @@ def similarity(kind: str, query: Tensor, words: Tensor) -> Tensor:
     return dot / (norms + EPSILON)
 
 
-def most_similar(kind: str, query: Tensor, words: Tensor, k: int) -> Tensor:
-    """Rows (B, R, K) of the K most similar words per head, best first; ties go to the lowest row."""
+def most_similar(kind: str, query: Tensor, words: Tensor, k: int, among: Tensor | None = None) -> Tensor:
+    """Rows (B, R, K) of the K most similar words per head, best first; ties go to the lowest row.
+
+    Words where `among` (B, R, N) does not hold come last.
+    """
     scores = similarity(kind, query.detach(), words.detach())
+    if among is not None:
+        scores = scores.masked_fill(~among, -torch.inf)
     return scores.sort(dim=-1, descending=True, stable=True).indices[..., :k]
 
 

@@ -89,12 +89,10 @@ class SAMMemory(Memory):
         if (memory.usage is not None) != (self.sizes.allocation == "free"):
             raise ValueError(f"state: expected one of allocation={self.sizes.allocation!r}, got one of the other")
         unused, room, usage = self.unused(request, state)
-        write_rows, w_write = write_weights(
-            request["write_gate"], request["interpolation"], state.read_rows, state.read_weights, unused, room
-        )
+        write_rows, w_write = self.write(request, state, unused, room)
         words = memory.words
         if self.sizes.erase:
-            words = erased(words, request["erase"], state.read_rows, w_write[..., :-1])
+            words = erased(words, request["erase"], write_rows[..., :-1], w_write[..., :-1])
         words = sparse_write(words, unused, write_rows, w_write, request["write_word"])
         read_rows, w_read, read, more = self.read(request, words, state, write_rows, w_write)
         written, found = Access(WRITE, 0, write_rows, w_write), Access(READ, 0, read_rows, w_read)
@@ -108,6 +106,13 @@ class SAMMemory(Memory):
         Room and usage are None where nothing limits how much is written.
         """
         return least_recently_accessed(state.memory.last_access, self.heads), None, None
+
+    def write(
+        self, request: dict[str, Tensor], state: Any, unused: Tensor, room: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Step 3: rows and weights (B, R, K+1) to write to, the unused row last; row -1 for none."""
+        alpha, gamma = request["write_gate"], request["interpolation"]
+        return write_weights(alpha, gamma, state.read_rows, state.read_weights, unused, room)
 
     def read(
         self, request: dict[str, Tensor], words: Tensor, state: Any, write_rows: Tensor, w_write: Tensor
@@ -124,8 +129,9 @@ class SAMMemory(Memory):
         return rows, content_weights(kind, query, request["strength"], part.words(gather_words(words, rows), request))
 
     def select_rows(self, query: Tensor, words: Tensor) -> Tensor:
-        """The K rows per head that a step reads: exact search, constants for the gradient."""
-        return most_similar(self.sizes.similarity, query, words, self.sizes.k)
+        """The K rows per head that a step reads, constants for the gradient: of the words that the index proposes."""
+        among = self.sizes.index.candidates(query.detach(), words.detach())
+        return most_similar(self.sizes.similarity, query, words, self.sizes.k, among)
 
     def accessed(self, memory: DenseMemory, usage: Tensor | None, written: Access, found: Access) -> dict[str, Any]:
         """Step 6: the fields of the memory that say which rows come next, after this step's accesses."""
@@ -139,16 +145,16 @@ class SAMMemory(Memory):
 
 
 def write_weights(
-    alpha: Tensor, gamma: Tensor, read_rows: Tensor, read_weights: Tensor, unused: Tensor, room: Tensor | None = None
+    alpha: Tensor, gamma: Tensor, rows: Tensor, weights: Tensor, unused: Tensor, room: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """eq. lru_write_weights: w^W_h = alpha_h (gamma_h w^R_{t-1,h} + (1 - gamma_h) 1[u_h]).
 
-    Gates (B, R), previous reads (B, R, K) with row -1 for none, unused rows u (B, R); returns rows and weights
-    (B, R, K+1), the unused row last. Where unused rows have limited room (B, R), they take (1 - gamma_h) room_h.
+    Gates (B, R), rows and weights (B, R, K) of w^R_{t-1} with row -1 for none, unused rows u (B, R); returns rows and
+    weights (B, R, K+1), the unused row last. Unused rows with limited room (B, R) take (1 - gamma_h) room_h.
     """
-    previous = (alpha * gamma)[..., None] * read_weights * (read_rows >= 0)
+    previous = (alpha * gamma)[..., None] * weights * (rows >= 0)
     fresh = alpha * (1 - gamma) if room is None else alpha * (1 - gamma) * room
-    return torch.cat([read_rows, unused[..., None]], dim=-1), torch.cat([previous, fresh[..., None]], dim=-1)
+    return torch.cat([rows, unused[..., None]], dim=-1), torch.cat([previous, fresh[..., None]], dim=-1)
 
 
 def sparse_write(words: Tensor, unused: Tensor, rows: Tensor, weights: Tensor, write_words: Tensor) -> Tensor:

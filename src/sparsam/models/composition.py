@@ -7,6 +7,8 @@ The controllers are in `sparsam.controllers`, the memories in `sparsam.memories`
 
 from __future__ import annotations
 
+import dataclasses
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -15,7 +17,7 @@ from torch import Tensor, nn
 
 from sparsam import checks, controllers
 from sparsam import start as starts
-from sparsam.controllers.untouched import untouched_linear
+from sparsam.controllers.kind import why_changed_linear
 from sparsam.engines.engine import Cell
 from sparsam.engines.feedforward import FEEDFORWARD
 from sparsam.engines.plan import Parts, Plan
@@ -143,7 +145,7 @@ class MemoryModel(Recurrent[S]):
         """Why controller and interface are called at each step; None where an engine may use their weights."""
         if type(self).control is not MemoryModel.control or "control" in self.__dict__:
             return f"{type(self).__name__} has a control() of its own"
-        return kind.why_not_fused(self.controller) or untouched_linear("interface", self.interface)
+        return kind.why_not_fused(self.controller) or why_changed_linear("interface", self.interface)
 
     def _why_answered(self) -> str | None:
         """Why the output layer is called; None where an engine may use its weights.
@@ -153,7 +155,7 @@ class MemoryModel(Recurrent[S]):
         """
         if type(self).answer is not MemoryModel.answer or "answer" in self.__dict__:
             return f"{type(self).__name__} has an answer() of its own"
-        reason = untouched_linear("output", self.output)
+        reason = why_changed_linear("output", self.output)
         if reason is not None:
             return reason
         weight: Any = self.output.weight
@@ -222,3 +224,17 @@ class MemoryModel(Recurrent[S]):
             for key in [key for key in state_dict if key.startswith(prefix + old)]:
                 state_dict[prefix + new + key.removeprefix(prefix + old)] = state_dict.pop(key)
         super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def setting(path: str) -> Any:
+    """A setting of the memory as an attribute of its model, read-only: the parameters depend on it."""
+    return property(operator.attrgetter(path), doc=f"`{path}`, which cannot be changed after construction.")
+
+
+def sparse_setting(field: str, resolve: Callable[[Any], Any] = lambda value: value) -> Any:
+    """A field of a sparse memory's description that can be set, which makes a new description."""
+
+    def change(model: Any, value: Any) -> None:
+        model.memory = model.memory.with_sizes(dataclasses.replace(model.memory.sizes, **{field: resolve(value)}))
+
+    return property(operator.attrgetter(f"memory.sizes.{field}"), change, doc=f"`{field}` of the memory's description.")

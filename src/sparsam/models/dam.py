@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparsam.memories.dam import DAMMemory, DAMState
-from sparsam.models.composition import MemoryModel
-from sparsam.models.settings import setting
+from sparsam.models.composition import MemoryModel, setting
 from sparsam.start import Start
 
 

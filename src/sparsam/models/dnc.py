@@ -8,8 +8,7 @@ from sparsam.controllers.bypass import bypass_output
 from sparsam.controllers.layer_norm import with_layer_norm
 from sparsam.memories.addressing import addressing
 from sparsam.memories.dnc import DNCMemory, DNCState
-from sparsam.models.composition import MemoryModel
-from sparsam.models.settings import setting
+from sparsam.models.composition import MemoryModel, setting
 from sparsam.start import Start
 
 

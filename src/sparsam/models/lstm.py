@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparsam.controllers.layers import layers_first, layers_last
 from sparsam.controllers.padded import run_padded
+from sparsam.controllers.torch_modules import layers_first, layers_last
 from sparsam.engines.plan import Plan
 from sparsam.models.composition import MemoryModel
 from sparsam.state import State

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sparsam.memories.ntm import NTMMemory, NTMState
-from sparsam.models.composition import MemoryModel
-from sparsam.models.settings import setting
+from sparsam.models.composition import MemoryModel, setting
 from sparsam.start import Start
 
 

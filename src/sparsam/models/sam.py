@@ -12,8 +12,7 @@ from sparsam.controllers.layer_norm import with_layer_norm
 from sparsam.memories.addressing import addressing
 from sparsam.memories.description import SparseSizes, warn_if_small
 from sparsam.memories.sam import SAMMemory, SAMState, SparseState
-from sparsam.models.composition import MemoryModel
-from sparsam.models.settings import setting, sparse_setting
+from sparsam.models.composition import MemoryModel, setting, sparse_setting
 from sparsam.start import Start
 from sparsam.state import State
 
@@ -48,6 +47,7 @@ class SAM(MemoryModel[S]):
 
     name = "sam"
     state_class: ClassVar[type[State]] = SAMState
+    memory_class: ClassVar[type[SAMMemory]] = SAMMemory
     memory: SAMMemory
 
     memory_size, word_size, num_heads = sparse_setting("rows"), setting("memory.width"), setting("memory.heads")
@@ -85,7 +85,7 @@ class SAM(MemoryModel[S]):
         found = indexes.resolve(index)
         sizes = SparseSizes(memory_size, word_size, num_heads, k, similarity, delta, index=found, erase=erase)
         warn_if_small(memory_size, num_heads, k)
-        memory, output = SAMMemory(sizes, addressing(masked)), bypass_output(bypass_dropout)
+        memory, output = self.memory_class(sizes, addressing(masked)), bypass_output(bypass_dropout)
         parts = (
             with_layer_norm(controller, layer_norm),
             num_layers,

@@ -10,9 +10,8 @@ from sparsam.controllers.layer_norm import with_layer_norm
 from sparsam.memories.addressing import addressing
 from sparsam.memories.description import SparseSizes, warn_if_small
 from sparsam.memories.sdnc import SDNCMemory, SDNCState
-from sparsam.models.composition import MemoryModel
+from sparsam.models.composition import MemoryModel, setting, sparse_setting
 from sparsam.models.sam import SAM
-from sparsam.models.settings import setting, sparse_setting
 from sparsam.start import Start
 from sparsam.state import State
 
@@ -33,6 +32,7 @@ class SDNC(SAM[SDNCState]):
 
     name = "sdnc"
     state_class: ClassVar[type[State]] = SDNCState
+    memory_class = SDNCMemory
 
     k_links, allocation = setting("memory.sizes.k_links"), setting("memory.sizes.allocation")
     link_gradients = sparse_setting("link_gradients")
@@ -81,7 +81,7 @@ class SDNC(SAM[SDNCState]):
             erase,
         )
         warn_if_small(memory_size, num_heads, k)
-        memory, output = SDNCMemory(sizes, addressing(masked)), bypass_output(bypass_dropout)
+        memory, output = self.memory_class(sizes, addressing(masked)), bypass_output(bypass_dropout)
         parts = (
             with_layer_norm(controller, layer_norm),
             num_layers,

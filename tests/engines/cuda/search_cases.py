@@ -88,7 +88,7 @@ def test_codes_find_nearly_all():
 ])  # fmt: skip
 def test_when_codes_are_looked_at(index, similarity, rows, expected):
     sizes = SparseSizes(rows=rows, width=4, heads=1, k=1, similarity=similarity, index=sparsam.indexes.resolve(index))
-    assert steps.sketched(sizes, rows) is expected
+    assert steps.searches_codes(sizes, rows) is expected
 
 
 @pytest.mark.parametrize("name", ["sam", "sdnc"])

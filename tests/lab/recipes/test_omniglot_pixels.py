@@ -25,7 +25,7 @@ from sparsam.lab.tasks.omniglot import episodes as omniglot_task
 from sparsam.lab.tasks.omniglot.pixels import OmniglotPixels
 from sparsam.lab.training.checkpoint import load_weights
 from sparsam.lab.training.config import RunConfig
-from sparsam.lab.training.saved import load_model
+from sparsam.lab.training.trained import load_model
 
 SMALL = {
     "labels": 12,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sparsam.lab.recipes import long_copies, mqar, recipe, token_cost, token_lengths, token_report, word_problem
+from sparsam.lab.recipes import mqar, recipe, token_cost, token_report
 from sparsam.lab.recipes.baselines import TokenModel
 from sparsam.lab.recipes.experiment import reproduce
 from sparsam.lab.recipes.token_tests import error_rate, stream
@@ -22,13 +22,9 @@ TINY = ["model.hidden_size=16", "model.word_size=8", "model.memory_size=128", "m
         "tensorboard=false", "checkpoint_every=2"]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [("mqar", 300_000), ("induction", 300_000), ("selective-copy", 300_000), ("word-problem", 800_000)],
-)
-def test_recipes_are_complete_fair_and_take_a_step(name: str, parameters: int) -> None:
-    experiment = recipe(name)(seeds=1)
-    assert experiment.name == name
+def test_the_recipe_is_complete_fair_and_takes_a_step() -> None:
+    experiment, parameters = recipe("mqar")(seeds=1), 300_000
+    assert experiment.name == "mqar"
     seen = set()
     for config in experiment.runs.values():
         assert RunConfig.from_json(config.to_json()) == config
@@ -115,37 +111,3 @@ def test_mqar_in_small_from_training_to_the_report(tmp_path: Path, monkeypatch: 
     long = json.loads((tmp_path / "large-memory-0" / "lengths.json").read_text())
     assert long["80 pairs"]["tokens"] == 320 and long["80 pairs"]["memory_size"] == 2048
     assert mqar.report(tmp_path) == text  # measured once
-
-
-def test_long_copies_in_small_from_training_to_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_copies, "LENGTHS", (32,))
-    monkeypatch.setattr(long_copies, "LONG", (32, 64))
-    monkeypatch.setattr(long_copies, "SEQUENCES", 2)
-    monkeypatch.setattr(long_copies, "SMALL", {"rows": 16, "delta": 0.5})
-    experiment = long_copies.selective_copy(seeds=1, models=["hold-memory-selective", "lstm"])
-    experiment.runs = {name: config.with_settings(TINY) for name, config in experiment.runs.items()}
-    reproduce(experiment, tmp_path, quiet=True)
-    text = long_copies.report(tmp_path)
-    assert "| selective-copy-lstm-0 |" in text and "64 tokens, 16 rows, delta 0.5" in text
-    assert (tmp_path / "accuracy.png").exists()
-    run = tmp_path / "selective-copy-hold-memory-selective-0"
-    found = json.loads((run / "lengths.json").read_text())
-    assert found["64 tokens, 16 rows, delta 0.5"]["tokens"] == 8 * (64 + 16)
-    assert found["64 tokens, 16 rows, delta 0.5"]["peak_bytes"] > 0
-    command = [str(run), "20", "--index", "auto", "--device", "cpu", "--sequences", "3", "--batch", "2"]
-    assert token_lengths.main(command)["sequences"] == 4
-    assert token_lengths.main([*command, "--k", "1"])["k"] == 1
-    assert {"20 tokens, auto", "20 tokens, auto, K 1"} <= set(json.loads((run / "lengths.json").read_text()))
-
-
-def test_word_problem_in_small_from_training_to_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_problem, "LENGTHS", (4, 8))
-    monkeypatch.setattr(word_problem, "SEQUENCES", 2)
-    experiment = word_problem.word_problem(seeds=1, tasks=["A5", "both"], models=["lstm-memory"])
-    experiment.runs = {
-        name: config.with_settings([*TINY, "model.parameters=400000"]) for name, config in experiment.runs.items()
-    }
-    reproduce(experiment, tmp_path, quiet=True)
-    text = word_problem.report(tmp_path)
-    assert "8 elements" in text and "16 pairs in 64" in text and "| both-lstm-memory-0 |" in text
-    assert (tmp_path / "A5-accuracy.png").exists() and (tmp_path / "both-accuracy.png").exists()

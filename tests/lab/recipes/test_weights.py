@@ -8,8 +8,8 @@ import pytest
 
 from sparsam.lab.data.locate import MissingData
 from sparsam.lab.training.evaluate import evaluate
-from sparsam.lab.training.saved import load_model
 from sparsam.lab.training.seeds import MinibatchSeeds
+from sparsam.lab.training.trained import load_model
 
 pytest.importorskip("safetensors", reason="weights are read with the lab extra")
 

@@ -22,7 +22,7 @@ import os, sys
 import torch
 from sparsam.lab.training import RunConfig, train
 from sparsam.lab.training.learner import Learner
-import sparsam.lab.training.opening as opening
+import sparsam.lab.training.open_run as opening
 config = RunConfig.load(sys.argv[1]).with_settings([f"steps={sys.argv[3]}"])
 made = []
 class Kept(Learner):

@@ -16,8 +16,8 @@ from sparsam.lab.training.input_layer import WithInputLayer
 from sparsam.lab.training.learner import Learner
 from sparsam.lab.training.loop import train
 from sparsam.lab.training.optimizer import learning_rate
-from sparsam.lab.training.own import use_task
-from sparsam.lab.training.saved import load_model
+from sparsam.lab.training.trained import load_model
+from sparsam.lab.training.user_classes import use_task
 
 
 class Layer(nn.Module):

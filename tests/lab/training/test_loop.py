@@ -17,7 +17,7 @@ import torch
 from sparsam.lab.training import checkpoint, learner, loop
 from sparsam.lab.training.folder import RunFolder
 from sparsam.lab.training.loop import train
-from sparsam.lab.training.saved import load_model
+from sparsam.lab.training.trained import load_model
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:

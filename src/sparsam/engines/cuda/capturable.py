@@ -5,13 +5,12 @@ On a GPU the gradients are one kernel each; where there is no Triton they are wr
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sparsam.engines.cuda.launch import interpreted
+from sparsam.engines.cuda import TRITON_IS_THERE, interpreted
 from sparsam.engines.cuda.layout import power_of_two
 
 MOST_ELEMENTS = 65536  # of a row that one program goes over
@@ -23,7 +22,7 @@ def has_kernel(x: Tensor, largest: int, most: int) -> bool:
     """Whether the gradient of products of x is taken by a kernel."""
     if not (x.is_cuda or interpreted()) or largest > most:
         return False
-    return importlib.util.find_spec("triton") is not None
+    return TRITON_IS_THERE
 
 
 class Cumprod(torch.autograd.Function):

@@ -6,7 +6,6 @@ whole sequence in one.
 
 from __future__ import annotations
 
-import importlib.util
 import weakref
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sparsam.engines.cuda import dense_layout, dense_program
+from sparsam.engines.cuda import TRITON_IS_THERE, dense_layout, dense_program
 from sparsam.engines.cuda.graphs import Sequences, plain_sequence
 from sparsam.engines.engine import Cell, Ran
 from sparsam.engines.feedforward import FEEDFORWARD, run_feedforward
@@ -22,9 +21,7 @@ from sparsam.memories.memory import Memory
 from sparsam.trace import Access
 from sparsam.transfer import sent
 
-DENSE = ("ntm", "dam", "dnc")
 CARRIED = {"lstm": ("hidden", "cell"), "gru": ("hidden",), FEEDFORWARD: ()}  # fields of the state, by cell
-TRITON_IS_THERE = importlib.util.find_spec("triton") is not None
 _sequences: weakref.WeakKeyDictionary[Memory, tuple[Any, Sequences]] = weakref.WeakKeyDictionary()
 
 

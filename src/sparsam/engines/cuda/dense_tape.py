@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sparsam.engines.cuda.arena import Places, TensorArena, placed
 from sparsam.engines.cuda.dense_layout import DenseLayout
-from sparsam.engines.cuda.pieces import Pieces, Places, placed
 
 
-class DenseTape(Pieces):
+class DenseTape(TensorArena):
     """Time comes first, then the batch element. The backward kernel turns gates and interface into their gradients."""
 
     gates: Tensor  # (T, B, 4 H)

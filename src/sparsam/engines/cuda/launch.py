@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
@@ -12,11 +11,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from sparsam.engines.cuda import copies
+from sparsam.engines.cuda import copies, interpreted
+from sparsam.engines.cuda.arena import TensorArena
 from sparsam.engines.cuda.layout import Controlled, Layout, power_of_two
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory
-from sparsam.engines.cuda.pieces import Pieces
 from sparsam.engines.cuda.tape import Tape
 from sparsam.engines.cuda.weights import Packed, PackedBackward, Weights
 
@@ -43,11 +42,6 @@ class SearchPlan(NamedTuple):
 EXACT, CODED = SearchPlan(128, 3, 4, None), SearchPlan(256, 4, 4, None)
 
 _compiled: dict[Any, Any] = {}
-
-
-def interpreted() -> bool:
-    """Whether Triton runs kernels on the CPU, step by step in Python (TRITON_INTERPRET=1): slow, for tests."""
-    return os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def bound(
@@ -94,7 +88,7 @@ def _tensors(arguments: tuple[Any, ...]) -> list[Any]:
     """The arguments of a kernel with those that lie in one piece one by one."""
     found: list[Any] = []
     for value in arguments:
-        found += value.tensors() if isinstance(value, Pieces) else [value]
+        found += value.tensors() if isinstance(value, TensorArena) else [value]
     return found
 
 
@@ -102,7 +96,7 @@ def _addresses(arguments: tuple[Any, ...]) -> list[Any]:
     """The same with addresses in place of tensors."""
     found: list[Any] = []
     for value in arguments:
-        if isinstance(value, Pieces):
+        if isinstance(value, TensorArena):
             found += value.addresses()
         else:
             found.append(value.data_ptr() if isinstance(value, Tensor) else value)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sparsam.engines.cuda.pieces import Places, cut, placed
+from sparsam.engines.cuda.arena import Places, cut, placed
 from sparsam.memories.sdnc import DenseLinks
 from sparsam.state import blended, converted, taken
 

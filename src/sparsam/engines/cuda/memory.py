@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sparsam.engines.cuda import copies
-from sparsam.engines.cuda.pieces import Places, cut, placed
+from sparsam.engines.cuda.arena import Places, cut, placed
 from sparsam.state import DenseMemory, blended, changed_rows, converted, taken
 
 TENSORS = ("words", "last_access", "counters", "queue_rows", "queue_stamps", "usage")
@@ -288,6 +287,8 @@ def _blank_places(batch: int, rows: int, places: int, width: int, usage: bool) -
 
 def _extended(values: Tensor, rows: int) -> Tensor:
     """A copy of values (B, M, ...) with room for `rows`, blank where there were none."""
+    from sparsam.engines.cuda import copies
+
     there = values.shape[1]
     if rows == there:
         if values.stride(0) == 0 and values.numel() >= copies.LARGE:

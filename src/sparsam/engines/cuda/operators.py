@@ -1,11 +1,8 @@
-"""The GPU engine as operators of PyTorch, for `torch.compile` and `torch.export` (docs/howto/compile.md).
+"""The functions of the GPU engine's operators (`sparsam.engines.operators`).
 
-    sparsam::cuda_sequence            a whole sequence: controller (lstm, gru or none) and memory; one step is T = 1
-    sparsam::cuda_sequence_backward   its gradients
-
-A memory here is tensors, so they go in and out as they are, and so does the tape. Every operator is a function of its
-arguments. What the host knows of a memory (`touched`, `entries`) decides how much room a call makes, so these are
-arguments too; in an exported program they are constants.
+A memory here is tensors, so they go in and out as they are, and so does the tape. What the host knows of a memory
+(`touched`, `entries`) decides how much room a call makes, so these are arguments too; in an exported program they are
+constants.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ import torch
 from torch import Tensor
 
 from sparsam.engines import boundary
-from sparsam.engines.boundary import FLOATS, SCHEMA, WEIGHTS
+from sparsam.engines.boundary import FLOATS, WEIGHTS
 from sparsam.engines.cuda import program
 from sparsam.engines.cuda.layout import layout_of
 from sparsam.engines.cuda.links import SparseLinks
@@ -27,19 +24,7 @@ from sparsam.engines.cuda.weights import Weights
 from sparsam.engines.engine import Cell, Ran, traced_description
 from sparsam.memories.description import SparseSizes, from_text
 
-STORES = (
-    "Tensor read_rows, Tensor last_access, Tensor counters, Tensor queue_rows, Tensor queue_stamps, Tensor? usage, "
-    "Tensor[] links"
-)
-INPUTS = f"{SCHEMA}, Tensor words, {STORES}, Tensor? ends"
-SETTINGS = "str sizes, str controller, int hidden_size, float clip, SymInt touched, SymInt entries"
-OUTPUTS = (
-    "Tensor joint, Tensor hidden, Tensor cell, Tensor read, Tensor read_weights, Tensor words, Tensor read_rows, "
-    "Tensor last_access, Tensor counters, Tensor queue_rows, Tensor queue_stamps, Tensor usage, Tensor n_columns, "
-    "Tensor n_weights, Tensor p_columns, Tensor p_weights, Tensor columns, Tensor weights, Tensor tape"
-)
 PARAMETERS = 1 + len(WEIGHTS)  # x and the weights
-PARAMETER_SCHEMA = ", ".join(f"Tensor? {name}" for name in WEIGHTS)
 STEPS = 6  # outputs that are differentiated: joint, hidden, cell, read, read_weights and words
 LINKS = 6  # columns and weights of N, P and p in turn
 LISTED = 12  # outputs before those
@@ -65,8 +50,7 @@ def linked(tensors: Any, rows: int) -> SparseLinks:
     return SparseLinks(*every)
 
 
-@torch.library.custom_op("sparsam::cuda_sequence", mutates_args=(), schema=f"({INPUTS}, {SETTINGS}) -> ({OUTPUTS})")
-def sequence(*arguments: Any) -> tuple[Tensor, ...]:
+def cuda_sequence(*arguments: Any) -> tuple[Tensor, ...]:
     """x (T, B, I) through controller and memory. `joint` is [h, r] of the steps, from before the first one on."""
     x, *parameters = arguments[:PARAMETERS]
     hidden, cell, read, read_weights, words, read_rows, *rest, links, ends = arguments[PARAMETERS:-6]
@@ -93,8 +77,7 @@ def sequence(*arguments: Any) -> tuple[Tensor, ...]:
     )
 
 
-@sequence.register_fake
-def _(*arguments: Any) -> tuple[Tensor, ...]:
+def cuda_sequence_fake(*arguments: Any) -> tuple[Tensor, ...]:
     x = arguments[0]
     hidden, cell, read, read_weights, words, read_rows, *rest, links, _ = arguments[PARAMETERS:-6]
     text, controller, hidden_size, _, touched, entries = arguments[-6:]
@@ -123,15 +106,7 @@ def _(*arguments: Any) -> tuple[Tensor, ...]:
     )
 
 
-@torch.library.custom_op(
-    "sparsam::cuda_sequence_backward",
-    mutates_args=(),
-    schema=f"(Tensor x, {PARAMETER_SCHEMA}, Tensor? ends, Tensor joint, Tensor tape, str sizes, str controller, "
-    "int hidden_size, float clip, SymInt rows_before, SymInt rows_after, Tensor? d_joint, Tensor? d_hidden, "
-    "Tensor? d_cell, Tensor? d_read, Tensor? d_read_weights, Tensor? d_words, Tensor[] columns, "
-    "Tensor? d_predecessors, Tensor? d_successors, Tensor? d_precedence, bool needs_words) -> Tensor[]",
-)
-def sequence_backward(*arguments: Any) -> list[Tensor]:
+def cuda_sequence_backward(*arguments: Any) -> list[Tensor]:
     """The gradients of the floating-point inputs, in their order, and of the weights of links that have gradients."""
     x, *parameters = arguments[:PARAMETERS]
     ends, joint, arena, text, controller, hidden_size, clip, *gradients = arguments[PARAMETERS:]
@@ -165,8 +140,7 @@ def sequence_backward(*arguments: Any) -> list[Tensor]:
     return [found.x, *values, words, *(value.contiguous() for value in found.links)]
 
 
-@sequence_backward.register_fake
-def _(*arguments: Any) -> list[Tensor]:
+def cuda_sequence_backward_fake(*arguments: Any) -> list[Tensor]:
     x, *parameters = arguments[:PARAMETERS]
     _, joint, _, text, controller, units, _, rows_before, *_ = arguments[PARAMETERS:]
     columns, needs_words = arguments[-5], arguments[-1]
@@ -180,7 +154,7 @@ def _(*arguments: Any) -> list[Tensor]:
     return [*found, *state, words, *([torch.empty_like(value) for value in links] if columns else [])]
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+def cuda_sequence_keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     ctx.settings = inputs[-6:-2]
     ctx.rows = (inputs[FLOATS].shape[1], output[STEPS - 1].shape[1])
     ctx.links = len(inputs[-8])
@@ -190,7 +164,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
     ctx.set_materialize_grads(False)
 
 
-def _differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
+def cuda_sequence_differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
     tensors, (ends, joint, tape, *columns) = ctx.saved_tensors[:PARAMETERS], ctx.saved_tensors[PARAMETERS:]
     needs, there = ctx.needs_input_grad, ctx.there
     given = [None if g is None else g.contiguous() for g in gradients[:STEPS]]
@@ -207,9 +181,6 @@ def _differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
     if columns:
         rest[6][1::2] = found[FLOATS + 1 :]
     return (*wanted, *rest)
-
-
-sequence.register_autograd(_differentiate, setup_context=_keep)
 
 
 def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:

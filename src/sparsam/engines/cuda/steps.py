@@ -55,7 +55,7 @@ def parts_of_search(batch: int, rows: int) -> int:
     return 0 if parts < 2 else power_of_two(parts + 1) // 2
 
 
-def sketched(sizes: Any, rows: int) -> bool:
+def searches_codes(sizes: Any, rows: int) -> bool:
     """Whether a split search over `rows` rows looks at codes first."""
     index = sizes.index
     if indexes.is_exact(index) or sizes.similarity != "cosine":
@@ -129,7 +129,7 @@ def _with_split_search(
     """Two launches a step: all that one program does for an element, and the search, which many share."""
     steps, batch = tape.steps, tape.batch
     rows = memory.words.shape[1]
-    codes = encoded(size, memory.words, shared) if sketched(sizes, rows) else None
+    codes = encoded(size, memory.words, shared) if searches_codes(sizes, rows) else None
     partial = torch.empty(batch, parts, size.RP, size.KP, dtype=torch.int64, device=tape.joint.device)
     final = [torch.empty_like(value) for value in given]
     every = (sizes, size, tape, matrices, memory, links, ends)

@@ -19,8 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparsam.engines.cuda import program
-from sparsam.engines.cuda.launch import interpreted
+from sparsam.engines.cuda import interpreted, program
 from sparsam.engines.cuda.layout import layout_of
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import SPARE_ENTRIES, CudaMemory

@@ -10,9 +10,8 @@ from torch import Tensor
 from sparsam.engines import boundary
 from sparsam.engines.boundary import Inputs, Outputs, inputs_of
 from sparsam.engines.native import stand_ins
-from sparsam.engines.native.arrays import array, tensor
+from sparsam.engines.native.core import array, takes_tensors, tensor
 from sparsam.engines.native.core import native as _native
-from sparsam.engines.native.core import takes_tensors
 from sparsam.memories.description import SparseSizes
 from sparsam.trace import READ, WRITE, Access
 
@@ -89,7 +88,7 @@ class NativeCall(boundary.Call):
             joint, hidden, inner, read, weights, rows = map(tensor, (joint, hidden, inner, read, weights, rows))
         self.rows = rows
         if self.record:
-            self.accesses = traced(record.trace)
+            self.accesses = recorded_accesses(record.trace)
         memory = links = None
         if differentiable:
             self.tape = record
@@ -142,7 +141,7 @@ class NativeCall(boundary.Call):
 OUTPUT, CARRIED, STORES = map(Inputs._fields.index, ("w_output", "hidden", "memory"))
 
 
-def traced(trace: tuple[Any, ...]) -> list[Access]:
+def recorded_accesses(trace: tuple[Any, ...]) -> list[Access]:
     """What was written (eq. lru_write_weights) and read, over all steps."""
     read_rows, read_weights, write_rows, write_weights = map(torch.from_numpy, trace)
     return [Access(WRITE, 0, write_rows, write_weights), Access(READ, 0, read_rows, read_weights)]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sparsam.engines.native.arrays import array, tensor
+from sparsam.engines.native.core import array, tensor
 from sparsam.engines.native.core import native as _native
 from sparsam.transforms import is_fake, needs_plain_operations
 

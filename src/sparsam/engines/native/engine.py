@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sparsam import indexes
 from sparsam.engines import boundary
-from sparsam.engines.engine import Cell, Engine, Ran, converted_state, register
+from sparsam.engines.engine import Cell, Engine, Ran, converted_state, register, why_unknown
 from sparsam.engines.feedforward import FEEDFORWARD, run_feedforward
 from sparsam.engines.native.call import NativeCall
 from sparsam.engines.native.core import missing
@@ -71,11 +72,12 @@ class NativeEngine(Engine):
     def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
         if _native is None:
             return f"the extension sparsam._native is not there ({missing})"
-        if memory.sizes is None:
-            return f"it has no {memory.name.upper()}"
-        options = [f"{name}={value}" for name, value in memory.options().items()]
-        if options:
-            return f"it has no {' and no '.join(options)}"
+        reason = why_unknown(memory)
+        if reason is not None:
+            return reason
+        index: Any = memory.sizes and memory.sizes.index
+        if not (index.kind or isinstance(index, indexes.Linear | indexes.Auto)):
+            return f"it has no index {index.name!r}"
         if like.device.type != "cpu":
             return f"it runs on the CPU, the parameters are on {like.device}"
         if like.dtype not in (*DTYPES, *HALF):
@@ -144,9 +146,9 @@ class NativeEngine(Engine):
             ran = self._run(memory, cell, x.float(), state, ends, record)
             return ran._replace(joint=ran.joint.to(x.dtype))
         if torch.compiler.is_compiling():
-            from sparsam.engines import ops
+            from sparsam.engines.native import operators
 
-            return ops.traced_run(memory, cell, x, state, ends, record)
+            return operators.traced_run(memory, cell, x, state, ends, record)
         sizes: SparseSizes = memory.sizes
         held: NativeMemory = state.memory
         links = state.links.stand_in if sizes.k_links else None
@@ -178,9 +180,9 @@ def made(kind: Kind, batch: int, initial: Tensor | None, like: Tensor) -> Native
     """A fresh memory, with the words of `initial` or blank."""
     if not torch.compiler.is_compiling():
         return fresh_memory(batch, kind, initial)
-    from sparsam.engines import ops
+    from sparsam.engines.native import operators
 
-    return ops.traced_fresh(kind, batch, initial, like)
+    return operators.traced_fresh(kind, batch, initial, like)
 
 
 def native_fields(state: Any) -> dict[str, Any]:

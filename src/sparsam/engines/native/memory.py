@@ -176,9 +176,9 @@ class NativeMemory:
     def blend(self, mask: Tensor, other: NativeMemory) -> NativeMemory:
         """Per batch element, the other memory where `mask` holds."""
         if torch.compiler.is_compiling():
-            from sparsam.engines import ops
+            from sparsam.engines.native import operators
 
-            return ops.traced_choice(mask, other, self)
+            return operators.traced_choice(mask, other, self)
         taken = mask.tolist()
         versions = [theirs if take else ours for take, ours, theirs in zip(taken, self.versions, other.versions)]
         origins = [theirs if take else ours for take, ours, theirs in zip(taken, self.origins, other.origins)]

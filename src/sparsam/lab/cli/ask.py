@@ -87,7 +87,7 @@ def load(run: str | Path, engine: str | None = None) -> tuple[Any, float, Path]:
     The data set is not needed: the vocabulary is part of the package.
     """
     from sparsam.lab.tasks.babi.task import scale_of
-    from sparsam.lab.training.saved import read_trained
+    from sparsam.lab.training.trained import read_trained
 
     weights, config = read_trained(run)
     if config.task.name != "babi":

@@ -24,8 +24,8 @@ def demo(
     from sparsam.lab.recipes.demo import demo as recipe
     from sparsam.lab.training.evaluate import evaluate
     from sparsam.lab.training.loop import train
-    from sparsam.lab.training.saved import load_model
     from sparsam.lab.training.seeds import MinibatchSeeds
+    from sparsam.lab.training.trained import load_model
     from sparsam.lab.viewer import write_page
 
     if (out / "config.json").exists():

@@ -72,14 +72,14 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Evaluate a trained model on fresh episodes."""
-    from sparsam.lab.training import own
+    from sparsam.lab.training import user_classes
     from sparsam.lab.training.evaluate import evaluate as measure
     from sparsam.lab.training.resume import check_accepted
-    from sparsam.lab.training.saved import load_model
     from sparsam.lab.training.seeds import MinibatchSeeds
+    from sparsam.lab.training.trained import load_model
 
     if task is not None:
-        own.use_task(task)
+        user_classes.use_task(task)
     accepted, found = check_accepted(accept or ()), _find(run)
     wanted: dict[str, Any] = {"memory_size": memory_size, "index": index, "engine": engine}
     changed = {key: value for key, value in wanted.items() if value is not None}

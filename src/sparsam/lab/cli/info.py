@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sparsam.lab.training.saved import find_weights
+from sparsam.lab.training.trained import find_weights
 from sparsam.model_description import parsed
 from sparsam.weights import CONFIG_KEY, MODEL_KEY, find, names, read
 from sparsam.weights import card as card_of

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sparsam.lab.training.model_config import Setting, all_settings
+from sparsam.lab.training.model_config import Setting, library_settings
 from sparsam.models import MODELS
 
 HELP = {
@@ -58,7 +58,7 @@ OwnTaskOption = Annotated[
 
 def described(model: str) -> dict[str, str]:
     """What the docstring of a model's class says of each argument."""
-    return arguments_in(MODELS[model].__doc__) if model in MODELS else {}
+    return arguments_in(MODELS[model].__doc__)
 
 
 def arguments_in(docstring: str | None) -> dict[str, str]:
@@ -78,12 +78,12 @@ def arguments_in(docstring: str | None) -> dict[str, str]:
 
 
 def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` with an option for each setting of any model; it is given them as the dict `model_settings`.
+    """`command` with an option for each setting of the library's models.
 
-    Options that are not given stay out of the dict.
+    It is given them as the dict `model_settings`, from which options that are not given stay out.
     """
     own_names = inspect.signature(command).parameters
-    settings = {key: owners for key, owners in all_settings().items() if key not in own_names}
+    settings = {key: owners for key, owners in library_settings().items() if key not in own_names}
 
     def called(**arguments: Any) -> None:
         given = {key: arguments.pop(key) for key in settings}

@@ -40,11 +40,11 @@ def plot(
     from sparsam.lab.plots.curves import plot_curves
     from sparsam.lab.plots.raster import plot_run_raster
     from sparsam.lab.plots.report import write_report
-    from sparsam.lab.training import own
+    from sparsam.lab.training import user_classes
     from sparsam.lab.training.folder import RunFolder
 
     if task is not None:
-        own.use_task(task)
+        user_classes.use_task(task)
     found = [find_run(name) for name in runs] if runs else [find_run(None)]
     for run in found:
         if not RunFolder(run).exists():

@@ -157,17 +157,17 @@ def train(
 
     Several machines or processes in step: torchrun --nproc-per-node 2 -m sparsam.lab.cli train ...
     """
-    from sparsam.lab.training import own
+    from sparsam.lab.training import user_classes
     from sparsam.lab.training.loop import train as run_training
     from sparsam.lab.training.resume import check_accepted, previous_config
 
     if None not in (task, own_task) and task != own_task:
         raise typer.BadParameter(f"names {own_task}, and TASK names {task}", param_hint="--task")
     task = task or own_task
-    if task is not None and own.is_own(task):
-        own.use_task(task)
+    if task is not None and user_classes.is_own(task):
+        user_classes.use_task(task)
     for name in logger or []:
-        own.use_logger(name)
+        user_classes.use_logger(name)
     if weights is not None and weights.startswith(("hf:", "http:", "https:")):
         weights = str(find(weights))
     changes: dict[str, Any] = {

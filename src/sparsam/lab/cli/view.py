@@ -39,11 +39,11 @@ def view(
 ) -> None:
     """Write one self-contained page that plays an episode: reads and writes of every head over time, what was written
     when, the answers and what was read for them, and the training curves. It works from disk, without a server."""
-    from sparsam.lab.training import own
+    from sparsam.lab.training import user_classes
     from sparsam.lab.viewer.page import write_page
 
     if task is not None:
-        own.use_task(task)
+        user_classes.use_task(task)
     runs = [name if _is_address(name) else str(find_run(name)) for name in runs] if runs else [str(find_run(None))]
     changes: dict[str, Any] = {} if memory_size is None else {"memory_size": memory_size}
     page = out or _place(runs[0])

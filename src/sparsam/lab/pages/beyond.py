@@ -71,9 +71,6 @@ def page(records: Records) -> str:
         [size, f"{100 * crowded[size]['error_rate']:.2f}"]
         for size in ("1,000 pairs", "10,000 pairs", LARGE, "100,000 pairs, auto, 524,288 rows, delta 0.5, K 1")
     ]
-    selective = beside["selective-copy"]["selective-copy-count-memory-selective-0"]["tests"]
-    lengths = [[size.partition(",  ")[0], f"{100 * test['error_rate']:.2f}"] for size, test in selective.items()]
-    word = beside["word-problem"]["both-memory-lstm-0"]["tests"]
     copies = [
         [row["seed"], *(f"{row['bits'][size]:.3g}" for size in ("20", "40", "100", "200", "400"))]
         for row in copy["rows"]
@@ -103,15 +100,7 @@ approximately):
 
 {table(["test", "wrong, %"], large)}
 
-![Answers right over pairs, tokens and word length](beside.png)
-
-Selective copying with a counter beside the memory, trained on up to 256 tokens (one seed):
-
-{table(["test", "wrong, %"], lengths)}
-
-A `SparseMemory` with an LSTM learns recall and the word problem in S5 at once: {100 * word["256 elements"]["error_rate"]:.1f}%
-wrong at 256 elements, {100 * word["32 pairs in 128"]["error_rate"]:.1f}% at 32 pairs (one seed). The
-[notebook](../notebook/beside_attention.md) has the recipes, and induction over a million tokens, which took several stages.
+Induction over a million tokens, selective copying and a word problem beside recall: [notebook](../notebook/beside_attention.md).
 
 ## bAbI with augmentation
 

@@ -68,7 +68,7 @@ def plot_run_raster(run: str | Path, out: str | Path, size: int | None = None, s
     """Raster of one fresh episode of a trained run (of `size` pairs, items or keys)."""
     import torch
 
-    from sparsam.lab.training.saved import load_model
+    from sparsam.lab.training.trained import load_model
 
     model, task, config = load_model(run)
     if getattr(model, "memory", None) is None:

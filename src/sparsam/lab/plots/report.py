@@ -11,7 +11,7 @@ from typing import Any
 from sparsam.lab.plots import curves
 from sparsam.lab.plots.raster import plot_run_raster
 from sparsam.lab.training.folder import RunFolder, is_number
-from sparsam.lab.training.own import NotNamed
+from sparsam.lab.training.user_classes import NotNamed
 from sparsam.lab.viewer import write_page
 
 _STYLE = """

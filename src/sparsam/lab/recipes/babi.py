@@ -128,7 +128,7 @@ def babi(
 
 def evaluate_run(run: str | Path, split: str = "test", batch_size: int = 64) -> dict[str, Any]:
     """Errors per task of a run's newest checkpoint, kept beside it as `{split}.json`."""
-    from sparsam.lab.training.saved import load_model
+    from sparsam.lab.training.trained import load_model
 
     model, task, config = load_model(run)
     device = config.device if torch.cuda.is_available() else "cpu"  # a run may come from another machine

@@ -46,12 +46,9 @@ RECIPES: Registry[Callable[..., Experiment]] = Registry(
         "extrapolation": "sparsam.lab.recipes.extrapolation",
         "figure2": "sparsam.lab.recipes.figure2",
         "figure3": "sparsam.lab.recipes.figure3",
-        "induction": "sparsam.lab.recipes.long_copies",
         "mqar": "sparsam.lab.recipes.mqar",
         "omniglot": "sparsam.lab.recipes.omniglot",
         "omniglot-pixels": "sparsam.lab.recipes.omniglot_pixels",
-        "selective-copy": "sparsam.lab.recipes.long_copies",
-        "word-problem": "sparsam.lab.recipes.word_problem",
     }
 )
 
@@ -147,8 +144,8 @@ def _row(experiment: Experiment, name: str, folder: RunFolder) -> dict[str, Any]
 def _tests(experiment: Experiment, folder: RunFolder) -> dict[str, Any]:
     """Errors at each test size; kept beside the run, so that they are measured once."""
     from sparsam.lab.training.evaluate import evaluate
-    from sparsam.lab.training.saved import load_model
     from sparsam.lab.training.seeds import MinibatchSeeds
+    from sparsam.lab.training.trained import load_model
 
     file = folder.path / "tests.json"
     tests: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}

@@ -80,11 +80,9 @@ MODELS = {
     "delta": blocks("delta", "delta"),
     "lstm": blocks("lstm", "lstm"),
 }
-OPTIONAL = {  # asked for by name; those with fla where flash-linear-attention is installed
+OPTIONAL = {  # asked for by name
     "memory-selective": blocks("memory", start=CLOSED),
     "memory-one-head-selective": blocks("memory", heads=1, words=128, start=CLOSED),
-    "fla-delta": blocks("fla-delta", "fla-delta"),
-    "fla-mamba2": blocks("fla-mamba2", "fla-mamba2"),
 }
 OPTIMIZER = OptimizerConfig(
     "adam", learning_rate=1e-3, final_rate=1e-4, epsilon=1e-8, warmup=200, hold=4_000, patience=20
@@ -127,7 +125,7 @@ def mqar(
 
 def slice_errors(run: str | Path) -> dict[str, Any]:
     """A run's errors on each of zoology's test slices, kept beside it as slices.json."""
-    from sparsam.lab.training.saved import load_model
+    from sparsam.lab.training.trained import load_model
 
     model, task, config = load_model(run, memory_size=rows_for(1024, 4))
     device = usable_device(config.device)

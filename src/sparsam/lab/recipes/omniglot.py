@@ -85,7 +85,7 @@ def evaluate_run(
     run: str | Path, split: str = "test", sizes: Sequence[int] = SIZES, episodes: int = 8, batch_size: int = 4
 ) -> dict[str, Any]:
     """Errors by number of characters and presentation of a run's newest checkpoint, kept as `{split}.json`."""
-    from sparsam.lab.training.saved import load_model
+    from sparsam.lab.training.trained import load_model
 
     model, task, config = load_model(run)
     model.to(config.device)

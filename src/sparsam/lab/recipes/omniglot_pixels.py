@@ -140,7 +140,7 @@ def evaluate_run(
 ) -> dict[str, Any]:
     """Errors by number of characters and presentation of a run's newest checkpoint, kept as `{split}.json`; the
     sparse models have `TEST_MEMORY` words."""
-    from sparsam.lab.training.saved import load_model, read_saved
+    from sparsam.lab.training.trained import load_model, read_saved
 
     config = read_saved(run)[1]
     larger = [f"model.memory_size={TEST_MEMORY}"] if config.model.k else []

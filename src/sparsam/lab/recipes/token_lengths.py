@@ -17,7 +17,7 @@ import torch
 
 from sparsam.lab.recipes import token_cost
 from sparsam.lab.recipes.token_tests import error_rate
-from sparsam.lab.training.saved import load_model, read_saved
+from sparsam.lab.training.trained import load_model, read_saved
 
 FILE = "lengths.json"
 

@@ -40,7 +40,6 @@ TASKS: Registry[type] = Registry(
         "recall": "sparsam.lab.tasks.bits.recall",
         "selective_copy": "sparsam.lab.tasks.tokens.selective_copy",
         "sort": "sparsam.lab.tasks.bits.sort",
-        "token_mixture": "sparsam.lab.tasks.tokens.mixture",
         "word_problem": "sparsam.lab.tasks.tokens.word_problem",
     }
 )

@@ -14,7 +14,7 @@ from sparsam.lab.training.evaluate import evaluate
 from sparsam.lab.training.folder import RunFolder
 from sparsam.lab.training.learner import NonFiniteLoss
 from sparsam.lab.training.loop import Outcome, train
-from sparsam.lab.training.saved import load_model
+from sparsam.lab.training.trained import load_model
 
 __all__ = [
     "Curriculum",

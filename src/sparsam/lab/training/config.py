@@ -53,7 +53,7 @@ class TaskConfig:
 
     def build(self, for_training: bool = False) -> Any:
         from sparsam.lab import tasks
-        from sparsam.lab.training.own import is_own, own_task
+        from sparsam.lab.training.user_classes import is_own, own_task
 
         settings = self.settings | (self.training if for_training else {})
         return own_task(self.name, settings) if is_own(self.name) else tasks.build(self.name, **settings)

@@ -22,8 +22,8 @@ from typing import Any
 
 from sparsam.lab.tasks.task import DrawnApart
 from sparsam.lab.training.config import TaskConfig, from_dict
-from sparsam.lab.training.own import is_own
 from sparsam.lab.training.seeds import MinibatchSeeds
+from sparsam.lab.training.user_classes import is_own
 
 __all__ = ["Drawer", "DrawerGone", "can_draw_apart", "serve"]
 

@@ -18,10 +18,10 @@ from sparsam.lab.training.evaluate import forward
 from sparsam.lab.training.flat import FlatParameters
 from sparsam.lab.training.input_layer import build_model, late_part, set_learning, with_own_rest
 from sparsam.lab.training.optimizer import build_optimizer, learning_rate
-from sparsam.lab.training.own import check_answers
 from sparsam.lab.training.prefetch import Prefetch
-from sparsam.lab.training.saved import check_fit, first_weights, load_into
 from sparsam.lab.training.seeds import MinibatchSeeds, mix
+from sparsam.lab.training.trained import check_fit, first_weights, load_into
+from sparsam.lab.training.user_classes import check_answers
 
 # Minibatches; counting wrong bits costs as much as the loss itself, and on a GPU it waits for all that is under way.
 _ERRORS_EVERY, _ERRORS_EVERY_ON_GPU = 10, 50

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from sparsam.lab.training.own import own_logger
+from sparsam.lab.training.user_classes import own_logger
 
 
 class Logger(Protocol):

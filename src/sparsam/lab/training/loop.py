@@ -30,7 +30,7 @@ from sparsam.lab.training.learner import Learner, require_device
 from sparsam.lab.training.log import RunLog
 from sparsam.lab.training.loggers import Logger, TensorBoard, build_loggers
 from sparsam.lab.training.memory_use import SEQUENCES, memory_use
-from sparsam.lab.training.opening import Opening
+from sparsam.lab.training.open_run import OpenRun
 from sparsam.lab.training.readback import Numbers, Readback
 from sparsam.lab.training.retreat import Retreat, follow
 from sparsam.lab.training.seeds import MinibatchSeeds
@@ -369,14 +369,14 @@ def train(
     try:
         if config.workers and processes.size > 1:
             raise ValueError("workers: expected 0 under torchrun, which is the other kind of parallel training")
-        opening = Opening(config, RunFolder(folder), processes, resume, force, accept)
+        opening = OpenRun(config, RunFolder(folder), processes, resume, force, accept)
         opening.open()
         return _carry_out(opening, processes, display, quiet)
     finally:
         processes.close()
 
 
-def _carry_out(opening: Opening, processes: Processes, display: progress.Progress | None, quiet: bool) -> Outcome:
+def _carry_out(opening: OpenRun, processes: Processes, display: progress.Progress | None, quiet: bool) -> Outcome:
     config, learner = opening.config, opening.learner
     if processes.rank != 0:
         display = progress.Silent()

@@ -77,13 +77,20 @@ def settings_of(name: str) -> dict[str, Setting]:
     return _settings(model_class(name))
 
 
-def all_settings() -> dict[str, dict[str, Setting]]:
-    """Every setting that some model has, with the models that have it."""
+def library_settings() -> dict[str, dict[str, Setting]]:
+    """Every setting that some model of the library has, with the models that have it."""
+    from sparsam.models import MODELS
+
     found: dict[str, dict[str, Setting]] = {}
-    for model in model_names():
+    for model in MODELS:
         for key, setting in settings_of(model).items():
             found.setdefault(key, {})[model] = setting
     return found
+
+
+def is_setting(key: str) -> bool:
+    """Whether any model has it; those that the library's are compared with are looked at last."""
+    return any(key in settings_of(model) for model in model_names())
 
 
 @cache
@@ -156,14 +163,14 @@ class ModelConfig:
         if key not in ("name", "index_settings"):
             known = settings_of(self.name)
             if key not in known:
-                if key in all_settings():
+                if is_setting(key):
                     raise ValueError(_not_there(key, self.name))
                 raise ValueError(unknown_setting(f"model.{key}", key, [*known, "name", "index_settings"]))
             value = known[key].check(value, f"model.{key}")
         super().__setattr__(key, value)
 
     def __getattr__(self, name: str) -> Any:  # only asked for what is not there
-        if not name.startswith("_") and name in all_settings():
+        if not name.startswith("_") and is_setting(name):
             return None
         raise AttributeError(f"no model has a setting {name!r}")
 

@@ -33,7 +33,7 @@ from sparsam.lab.training.interrupt import Interrupt
 from sparsam.lab.training.learner import Learner, NonFiniteLoss
 from sparsam.lab.training.loop import Outcome, Run
 from sparsam.lab.training.optimizer import share_state
-from sparsam.lab.training.own import use_again, used
+from sparsam.lab.training.user_classes import use_again, used
 
 _REPORT_SECONDS = 0.2
 _LOOK_SECONDS = 0.5  # how often the parent looks for signals and silent workers

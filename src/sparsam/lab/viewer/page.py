@@ -46,7 +46,7 @@ def episodes_of(
 ) -> tuple[list[Episode], str, str]:
     """Episodes of a trained model, a title for the page, and a line about the model."""
     from sparsam.lab.tasks.babi.task import scale_of
-    from sparsam.lab.training.saved import read_trained
+    from sparsam.lab.training.trained import read_trained
     from sparsam.lab.viewer import tasks
 
     weights, config = read_trained(run)

@@ -10,9 +10,7 @@ from torch import nn
 
 from sparsam.lab.recipes.baselines.attention import Attention
 from sparsam.lab.recipes.baselines.convolution import ShortConvolution
-from sparsam.lab.recipes.baselines.count import Count
 from sparsam.lab.recipes.baselines.delta import DeltaRule, delta_chunks, delta_steps
-from sparsam.lab.recipes.baselines.hold import Hold, HoldState, or_nothing, recurrence
 from sparsam.lab.recipes.baselines.model import make_mixer
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -21,8 +19,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "attention": {"num_heads": 2},
     "delta": {"num_heads": 2},
     "lstm": {},
-    "hold": {},
-    "count": {},
 }
 
 
@@ -85,57 +81,6 @@ def test_a_gate_of_one_replaces_what_was_held_under_the_key() -> None:
 
 def test_an_lstm_with_more_units_than_the_model_is_wide_comes_back_to_its_width() -> None:
     assert make_mixer("lstm", 8, hidden_size=12)(torch.randn(3, 2, 8))[0].shape == (3, 2, 8)
-
-
-@pytest.mark.parametrize("steps", [1, 2, 5, 16, 33])
-def test_the_recurrence_by_doubling_equals_its_loop(steps: int) -> None:
-    inputs = [torch.rand(steps, 2, 3, dtype=torch.float64), torch.randn(steps, 2, 3, dtype=torch.float64)]
-    inputs = [part.requires_grad_() for part in (*inputs, torch.randn(2, 3, dtype=torch.float64))]
-    gates, values, held = inputs
-    every = []
-    for gate, value in zip(gates, values, strict=True):
-        held = gate * held + value
-        every.append(held)
-    found, plain = recurrence(*inputs), torch.stack(every)
-    torch.testing.assert_close(found, plain)
-    for one, other in zip(*(torch.autograd.grad(y.sin().sum(), inputs) for y in (found, plain)), strict=True):
-        torch.testing.assert_close(one, other)
-
-
-def test_a_gate_that_is_fully_open_holds_every_bit_for_any_number_of_steps() -> None:
-    layer = Hold(4, conv=1)
-    with torch.no_grad():
-        layer.project.weight.zero_()
-        layer.project.bias.copy_(torch.tensor([3.0, -3.0, 1.0]).repeat_interleave(4))  # keep all, take nothing
-    held = torch.randn(1, 4)
-    _, state = layer(torch.randn(5_000, 1, 4), HoldState(held, torch.empty(0, 1, 4)))
-    assert state.held.equal(held)
-    with torch.no_grad():
-        layer.project.bias[4:8] = 3.0  # take everything: now it counts
-    _, state = layer(torch.randn(100, 1, 4))
-    assert state.held.equal(torch.full((1, 4), 100.0))
-
-
-def test_counters_count_their_tokens_whatever_comes_between() -> None:
-    layer = Count(4, conv=1)
-    with torch.no_grad():
-        layer.gate.weight.copy_(100 * torch.eye(4))
-        layer.gate.bias.zero_()
-        layer.conv.weight.fill_(1.0)
-    x = torch.where(torch.rand(5_000, 2, 4) < 0.01, 1.0, -1.0)
-    _, state = layer(x)
-    assert state.counted.equal((x > 0).sum(0).float())
-    x[:] = -1.0
-    assert layer(x, state)[1].counted.equal(state.counted)
-
-
-def test_what_is_less_than_the_gap_is_nothing_but_has_a_gradient() -> None:
-    x = torch.tensor([-0.5, -0.02, 0.0, 0.029, 0.03001], requires_grad=True)
-    y = or_nothing(x, 0.03)
-    assert y.tolist() == [x[0].item(), 0.0, 0.0, 0.0, x[4].item()]
-    (gradient,) = torch.autograd.grad((2 * y).sum(), x)
-    assert gradient.eq(2).all()
-    assert or_nothing(x, 0.0) is x
 
 
 def test_convolution_is_causal_and_by_channel() -> None:

@@ -12,8 +12,8 @@ from sparsam.lab.training.config import ModelConfig, OptimizerConfig, RunConfig,
 from sparsam.lab.training.evaluate import evaluate
 from sparsam.lab.training.learner import Learner
 from sparsam.lab.training.loop import train
-from sparsam.lab.training.saved import load_model
 from sparsam.lab.training.seeds import MinibatchSeeds
+from sparsam.lab.training.trained import load_model
 
 SMALL = {"hidden_size": 16, "memory_size": 64, "word_size": 4, "num_heads": 2, "k": 2}
 

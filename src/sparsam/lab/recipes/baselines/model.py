@@ -25,10 +25,6 @@ MIXERS = {  # by name: the module and what makes one of a width
     "attention": "sparsam.lab.recipes.baselines.attention:Attention",
     "delta": "sparsam.lab.recipes.baselines.delta:DeltaRule",
     "lstm": "sparsam.lab.recipes.baselines.recurrent:LSTM",
-    "hold": "sparsam.lab.recipes.baselines.hold:Hold",
-    "count": "sparsam.lab.recipes.baselines.count:Count",
-    "fla-delta": "sparsam.lab.recipes.baselines.fla:delta_net",
-    "fla-mamba2": "sparsam.lab.recipes.baselines.fla:mamba2",
 }
 _OF_THE_MEMORY = ("memory_size", "word_size", "num_heads", "k", "index", "engine")
 
@@ -78,8 +74,6 @@ class TokenModel(nn.Module):
         start: what the first weights of the mixers "memory" and "sam" are moved to: the arguments of `sparsam.Start`
             by name of the mixer. A memory without any begins as `SparseMemory` does.
         memory_size, word_size, num_heads, k, index, engine: of the mixers "memory" and "sam".
-        write_cost, write_decided, read_cost: what a mixer "memory" is charged for in training, see `prices`.
-        count_cost: what a mixer "count" is charged for.
     """
 
     answers_only = True  # can score just the steps that are asked, see `sparsam.lab.training.evaluate.forward`
@@ -99,10 +93,6 @@ class TokenModel(nn.Module):
         k: int = 4,
         index: Any = "linear",
         engine: str = "auto",
-        write_cost: float = 0.0,
-        write_decided: float = 1.0,
-        read_cost: float = 0.0,
-        count_cost: float = 0.0,
     ) -> None:
         super().__init__()
         shared = dict(zip(_OF_THE_MEMORY, (memory_size, word_size, num_heads, k, index, engine), strict=True))
@@ -119,12 +109,7 @@ class TokenModel(nn.Module):
             common = shared if name in ("memory", "sam") else {}
             if name in starts:
                 common = {**common, "start": from_values(starts[name])}
-            mixer = make_mixer(name, hidden_size, **{**common, **(settings or {}).get(name, {})})
-            if (name == "memory" and (write_cost or read_cost)) or (name == "count" and count_cost):
-                from sparsam.lab.recipes.baselines.prices import Prices, charge
-
-                charge(mixer, Prices(write_cost, write_decided, read_cost, count_cost))
-            made.append(mixer)
+            made.append(make_mixer(name, hidden_size, **{**common, **(settings or {}).get(name, {})}))
         if not made:
             raise ValueError("mixers: expected at least one, got none")
         self.embed = TokenInput(input_size, hidden_size, digits_of(input_size, output_size))

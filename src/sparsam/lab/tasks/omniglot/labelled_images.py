@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from sparsam.lab.tasks.input_layer import WithInputLayer
-from sparsam.model_description import InputLayer, flag, register_input_layer, short, whole
+from sparsam.model_description import InputLayer, flag, short, whole
 
 __all__ = ["ImageEncoder", "LabelledImages"]
 
@@ -203,4 +203,4 @@ _FIELDS = {
     "label_size": whole(1, 4096),
     "fixed_norm": flag,
 }
-register_input_layer("labelled_images", InputLayer(_FIELDS, LabelledImages, WithInputLayer))
+INPUT_LAYER = InputLayer(_FIELDS, LabelledImages, WithInputLayer)  # registered by `sparsam.lab`

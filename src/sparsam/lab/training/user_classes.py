@@ -73,7 +73,7 @@ def _named(what: str, name: str) -> type:
         other = ", or go on without it: --set loggers=[]" if what == "logger" else ""
         raise NotNamed(
             f"{what}: {name!r} is a class of somebody's own, and a file cannot name code; if you trust it, name it "
-            f"yourself: --{what} {name}{other} (from Python: sparsam.lab.training.own.use_{what}({name!r}))"
+            f"yourself: --{what} {name}{other} (from Python: sparsam.lab.training.user_classes.use_{what}({name!r}))"
         )
     return _used[what, name]
 

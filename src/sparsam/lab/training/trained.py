@@ -12,7 +12,7 @@ from torch import Tensor
 from sparsam.lab.training import checkpoint
 from sparsam.lab.training.config import RunConfig
 from sparsam.lab.training.input_layer import PREFIX, WithInputLayer, build_model
-from sparsam.lab.training.own import is_own
+from sparsam.lab.training.user_classes import is_own
 from sparsam.weights import CONFIG_KEY, Weights, find, read
 
 LARGEST_MISSING = 1 << 16  # numbers of a tensor that older weights may have under another name

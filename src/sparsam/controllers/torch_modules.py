@@ -1,10 +1,36 @@
-"""States of `nn.LSTM` and `nn.GRU` in our layout: batch first, and no dimension for a single layer."""
+"""`nn.LSTM` and `nn.GRU` as controllers: classes that `torch.compile` takes, and their states in our layout.
+
+`torch.compile` refuses to look at modules of those two types. Parameters, settings and methods of the classes here are
+torch's own, so weights and code of the one serve the other. Our states are batch first, and a single layer has no
+dimension of its own.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
+
+
+class LSTMController(nn.RNNBase):
+    """`nn.LSTM` in all but its type."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__("LSTM", *args, **kwargs)
+
+    get_expected_cell_size = nn.LSTM.get_expected_cell_size
+    check_forward_args = nn.LSTM.check_forward_args  # type: ignore[assignment]
+    permute_hidden = nn.LSTM.permute_hidden  # type: ignore[assignment]
+    forward = nn.LSTM.forward
+
+
+class GRUController(nn.RNNBase):
+    """`nn.GRU` in all but its type."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__("GRU", *args, **kwargs)
+
+    forward = nn.GRU.forward
 
 
 def layers_last(module: Any, carried: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ STATE = ("learner", "curriculum", "window", "seconds", "time_steps", "evaluation
 Saved = tuple[int, dict[str, Any], dict[str, Any]]
 
 
-class Opening:
+class OpenRun:
     """A run that has been opened: its folder, its learner and the checkpoint it goes on from (None: from the start)."""
 
     def __init__(

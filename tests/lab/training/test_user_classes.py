@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from sparsam.lab.training import own
+from sparsam.lab.training import user_classes
 from sparsam.lab.training.folder import RunFolder
 from sparsam.lab.training.loggers import Loggers, build_loggers
 from sparsam.lab.training.loop import train
-from sparsam.lab.training.own import NotNamed, own_task, use_logger, use_task
-from sparsam.lab.training.saved import load_model
+from sparsam.lab.training.trained import load_model
+from sparsam.lab.training.user_classes import NotNamed, own_task, use_logger, use_task
 
 MODULE = """
 import torch
@@ -70,7 +70,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     (tmp_path / "my_parity.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
-    monkeypatch.setattr(own, "_used", {})
+    monkeypatch.setattr(user_classes, "_used", {})
     yield
     sys.modules.pop("my_parity", None)
 

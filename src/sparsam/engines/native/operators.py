@@ -1,12 +1,6 @@
-"""The native engine as operators of PyTorch, for `torch.compile` and `torch.export` (docs/howto/compile.md).
+"""The functions of the native engine's operators (`sparsam.engines.operators`).
 
-    sparsam::sequence            a whole sequence: controller (lstm, gru or none) and memory; one step is T = 1
-    sparsam::sequence_backward   its gradients
-    sparsam::blank, ::begin      a fresh memory: blank, or with a user's words; ::begin_backward
-    sparsam::choose              per batch element one of two memories; ::choose_backward
-
-Memories go in and out by name (`sparsam.engines.native.names`). Every operator is a function of its arguments: a
-memory is a value, so nothing is mutated, and running one twice gives the same numbers. Eager calls do not come here.
+Memories go in and out by name (`sparsam.engines.native.names`): to a graph a memory is a value.
 """
 
 from __future__ import annotations
@@ -20,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sparsam.engines import boundary
-from sparsam.engines.boundary import FLOATS, SCHEMA, Inputs, Outputs, inputs_of
+from sparsam.engines.boundary import FLOATS, Inputs, Outputs, inputs_of
 from sparsam.engines.engine import Cell, Ran, traced_description
 from sparsam.engines.native import names, stand_ins
 from sparsam.engines.native.call import NativeCall
@@ -29,10 +23,8 @@ from sparsam.engines.native.links import NativeLinks
 from sparsam.engines.native.memory import Kind, NativeMemory, fresh_memory
 from sparsam.memories.description import SparseSizes, from_text
 
-SETTINGS = "str sizes, str controller, int hidden_size, float clip"
-INPUTS = f"{SCHEMA}, Tensor memory, Tensor read_rows, Tensor? ends, {SETTINGS}"
 CARRIED = Inputs._fields.index("hidden")
-STEPS = ("joint", "hidden", "cell", "read", "read_weights", "memory")  # what is differentiated of the outputs
+STEPS = 6  # outputs that are differentiated: joint, hidden, cell, read, read_weights and memory
 
 
 @functools.lru_cache(maxsize=256)
@@ -74,12 +66,6 @@ def call_of(
     return NativeCall(found, core_sizes(found), CELLS[controller], hidden_size, clip, held, ends, False)
 
 
-@torch.library.custom_op(
-    "sparsam::sequence",
-    mutates_args=(),
-    schema=f"({INPUTS}, bool record) -> (Tensor joint, Tensor hidden, Tensor cell, Tensor read, Tensor read_weights, "
-    "Tensor memory, Tensor rows, Tensor tape)",
-)
 def sequence(*arguments: Any) -> tuple[Tensor, ...]:
     """x (T, B, I) through controller, memory and, where its weights are given, the output layer: joint is y then.
 
@@ -95,8 +81,7 @@ def sequence(*arguments: Any) -> tuple[Tensor, ...]:
     return out.joint, none_or(out.hidden, x), none_or(out.cell, x), out.read, out.read_weights, after, call.rows, tape  # type: ignore[return-value]
 
 
-@sequence.register_fake
-def _(*arguments: Any) -> tuple[Tensor, ...]:
+def sequence_fake(*arguments: Any) -> tuple[Tensor, ...]:
     floats = inputs_of(*arguments[:FLOATS], None)
     x, hidden, cell, w_output = floats.x, floats.hidden, floats.cell, floats.w_output
     memory, _, _, sizes, controller, hidden_size, _, _ = arguments[FLOATS:]
@@ -117,12 +102,6 @@ def _(*arguments: Any) -> tuple[Tensor, ...]:
     )
 
 
-@torch.library.custom_op(
-    "sparsam::sequence_backward",
-    mutates_args=(),
-    schema=f"({INPUTS}, Tensor tape, Tensor? d_joint, Tensor? d_hidden, Tensor? d_cell, Tensor? d_read, "
-    "Tensor? d_read_weights, Tensor? d_memory, bool needs_x, bool needs_memory) -> Tensor[]",
-)
 def sequence_backward(*arguments: Any) -> list[Tensor]:
     """The gradients of the floating-point inputs, in their order, those of the parameters and the memory too."""
     floats, (memory, read_rows, ends, sizes, controller, *rest) = arguments[:FLOATS], arguments[FLOATS:-8]
@@ -148,8 +127,7 @@ def sequence_backward(*arguments: Any) -> list[Tensor]:
     return result
 
 
-@sequence_backward.register_fake
-def _(*arguments: Any) -> list[Tensor]:
+def sequence_backward_fake(*arguments: Any) -> list[Tensor]:
     floats, memory = arguments[:FLOATS], arguments[FLOATS]
     needs_x, needs_memory = arguments[-2:]
     x = floats[0]
@@ -159,18 +137,18 @@ def _(*arguments: Any) -> list[Tensor]:
     return [*found, torch.empty_like(memory)] if needs_memory else found
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+def sequence_keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     *tensors, sizes, controller, hidden_size, clip, _ = inputs
     ctx.settings = (sizes, controller, hidden_size, clip)
     ctx.save_for_backward(*tensors, output[-1])
     ctx.set_materialize_grads(False)
 
 
-def _differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
+def sequence_differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
     *tensors, tape = ctx.saved_tensors
     needs = ctx.needs_input_grad
     hidden, cell = inputs_of(*tensors[:FLOATS], None)[CARRIED : CARRIED + 2]
-    given = [None if g is None else g.contiguous() for g in gradients[: len(STEPS)]]
+    given = [None if g is None else g.contiguous() for g in gradients[:STEPS]]
     given[1] = None if hidden is None else given[1]
     given[2] = None if cell is None else given[2]
     found = torch.ops.sparsam.sequence_backward(*tensors, *ctx.settings, tape, *given, needs[0], needs[FLOATS])
@@ -179,21 +157,15 @@ def _differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
     return (*wanted, *(None,) * (len(needs) - len(wanted)))
 
 
-sequence.register_autograd(_differentiate, setup_context=_keep)
-
-
-@torch.library.custom_op("sparsam::blank", mutates_args=(), schema="(SymInt batch, str kind, Tensor like) -> Tensor")
 def blank(batch: int, kind: str, like: Tensor) -> Tensor:
     """The name of a fresh memory without words."""
     return fresh_memory(batch, kind_of(kind), None).named()
 
 
-@blank.register_fake
-def _(batch: int, kind: str, like: Tensor) -> Tensor:
+def blank_fake(batch: int, kind: str, like: Tensor) -> Tensor:
     return like.new_empty(batch, 2, dtype=torch.float64)
 
 
-@torch.library.custom_op("sparsam::begin", mutates_args=(), schema="(Tensor words, SymInt batch, str kind) -> Tensor")
 def begin(words: Tensor, batch: int, kind: str) -> Tensor:
     """The name of a fresh memory with a user's words, (N, W) or (B, N, W)."""
     if not bool(torch.isfinite(words).all()):
@@ -201,12 +173,10 @@ def begin(words: Tensor, batch: int, kind: str) -> Tensor:
     return fresh_memory(batch, kind_of(kind), words.detach()).named()
 
 
-@begin.register_fake
-def _(words: Tensor, batch: int, kind: str) -> Tensor:
+def begin_fake(words: Tensor, batch: int, kind: str) -> Tensor:
     return words.new_empty(batch, 2, dtype=torch.float64)
 
 
-@torch.library.custom_op("sparsam::begin_backward", mutates_args=(), schema="(Tensor d_memory, Tensor words) -> Tensor")
 def begin_backward(d_memory: Tensor, words: Tensor) -> Tensor:
     """The gradient of a user's words, dense: a graph knows no sparse ones."""
     found = names.named_gradients(d_memory).memory
@@ -217,24 +187,18 @@ def begin_backward(d_memory: Tensor, words: Tensor) -> Tensor:
     return stand_ins.sparse_rows(at, found.values(), tuple(words.shape)).to_dense().to(words.dtype)
 
 
-@begin_backward.register_fake
-def _(d_memory: Tensor, words: Tensor) -> Tensor:
+def begin_backward_fake(d_memory: Tensor, words: Tensor) -> Tensor:
     return torch.empty_like(words)
 
 
-def _keep_words(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def begin_keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.save_for_backward(inputs[0])
 
 
-begin.register_autograd(
-    lambda ctx, gradient: (torch.ops.sparsam.begin_backward(gradient, ctx.saved_tensors[0]), None, None),
-    setup_context=_keep_words,
-)
+def begin_differentiate(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    return torch.ops.sparsam.begin_backward(gradient, ctx.saved_tensors[0]), None, None
 
 
-@torch.library.custom_op(
-    "sparsam::choose", mutates_args=(), schema="(Tensor mask, Tensor where_true, Tensor where_false) -> Tensor"
-)
 def choose(mask: Tensor, where_true: Tensor, where_false: Tensor) -> Tensor:
     """The name of the memories of `where_true` where `mask` (B,) holds, and of `where_false` elsewhere."""
     pairs = zip(names.named_memory(where_true), names.named_memory(where_false))
@@ -242,14 +206,10 @@ def choose(mask: Tensor, where_true: Tensor, where_false: Tensor) -> Tensor:
     return names.memory_name(versions, origins, None)
 
 
-@choose.register_fake
-def _(mask: Tensor, where_true: Tensor, where_false: Tensor) -> Tensor:
+def choose_fake(mask: Tensor, where_true: Tensor, where_false: Tensor) -> Tensor:
     return torch.empty_like(where_false)
 
 
-@torch.library.custom_op(
-    "sparsam::choose_backward", mutates_args=(), schema="(Tensor mask, Tensor gradient) -> (Tensor, Tensor)"
-)
 def choose_backward(mask: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
     """The gradient of each element goes to the memory that it came from."""
     found = names.named_gradients(gradient)
@@ -260,19 +220,16 @@ def choose_backward(mask: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
     return halves[0], halves[1]
 
 
-@choose_backward.register_fake
-def _(mask: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+def choose_backward_fake(mask: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
     return torch.empty_like(gradient), torch.empty_like(gradient)
 
 
-def _keep_mask(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def choose_keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.save_for_backward(inputs[0])
 
 
-choose.register_autograd(
-    lambda ctx, gradient: (None, *torch.ops.sparsam.choose_backward(ctx.saved_tensors[0], gradient)),
-    setup_context=_keep_mask,
-)
+def choose_differentiate(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    return None, *torch.ops.sparsam.choose_backward(ctx.saved_tensors[0], gradient)
 
 
 def traced_name(memory: NativeMemory, like: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 Places = Mapping[str, tuple[tuple[int, ...], int, bool]]  # shape, first number, and whether it holds whole numbers
 
 
-class Pieces:
+class TensorArena:
     """The tensors of `NAMES`, of four bytes a number (two in bfloat16), or attributes of their own."""
 
     NAMES: ClassVar[tuple[str, ...]]
