@@ -12,7 +12,7 @@ NEEDED = {"torch", "numpy", "safetensors"}
 OPTIONAL = {  # imported by one module each, which says what to install
     "triton": "engines/cuda/",
     "huggingface_hub": ("adapters/hub.py", "weights.py"),
-    "typing_extensions": "record.py",  # for type checkers alone
+    "typing_extensions": ("record.py", "models/"),  # torch needs it: it is there
     "tensordict": "adapters/",
     "torchrl": "adapters/",
     "stable_baselines3": "adapters/",

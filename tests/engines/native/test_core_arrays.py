@@ -10,7 +10,7 @@ import torch
 
 import sparsam
 from sparsam import _native
-from sparsam.engines.native import arrays
+from sparsam.engines.native import core
 
 
 def model_of(**settings: Any) -> Any:
@@ -30,7 +30,7 @@ def test_numpy_in_between_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     """PyTorch before 2.10 has no C API for its tensors."""
     model, x = model_of(), torch.randn(4, 3, 3)
     expected = run(model, x)
-    monkeypatch.setattr(arrays, "takes_tensors", False)
+    monkeypatch.setattr(core, "takes_tensors", False)
     assert all(torch.equal(a, b) for a, b in zip(run(model, x), expected, strict=True))
 
 
@@ -56,7 +56,7 @@ def test_results_outlive_what_they_came_from() -> None:
     assert torch.equal(read, kept)
 
 
-@pytest.mark.skipif(not arrays.takes_tensors, reason="this PyTorch has no C API for its tensors (2.10 and later have)")
+@pytest.mark.skipif(not core.takes_tensors, reason="this PyTorch has no C API for its tensors (2.10 and later have)")
 def test_wrong_tensors_are_refused_by_name() -> None:
     w, bias = torch.randn(4, 3), torch.randn(4)
     a = torch.randn(5, 3)
