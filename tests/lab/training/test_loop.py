@@ -155,6 +155,16 @@ def test_with_patience_a_loss_that_is_not_finite_is_passed_over_and_logged(
     assert folder.events("level")[-1]["step"] > 24  # and none in the curriculum
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_an_evaluation_asks_for_sequences_of_the_level_itself(tiny: Any, tmp_path: Path, seed: int) -> None:
+    """A model that guesses has the error of guessing at the level: short sequences do not hide what is not learned."""
+    settings = ("curriculum.threshold=100", "curriculum.patience=1", "curriculum.max_level=64", "eval_batches=2")
+    train(tiny(*settings, f"seed={seed}", "optimizer.learning_rate=1e-9"), tmp_path / "run", quiet=True)
+    last = RunFolder(tmp_path / "run").events("eval")[-1]
+    chance = 64 * 2 / 2
+    assert last["level"] == 64 and 0.8 * chance < last["bits_per_sequence"] < 1.2 * chance
+
+
 def test_a_full_disk_costs_a_warning_not_the_run(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train(tiny(), tmp_path / "whole", quiet=True)
     write = checkpoint.write_synced
