@@ -13,7 +13,7 @@ from sparsam.lab.training.config import RunConfig
 from sparsam.lab.training.learner import Learner
 from sparsam.start import Start
 
-OWN = ("figure2", "figure3", "extrapolation", "copy-lengths", "demo")
+OWN = ("figure2", "figure2-rates", "figure3", "extrapolation", "copy-lengths", "demo")
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -55,6 +55,16 @@ def test_the_papers_settings() -> None:
         assert len({repr((config.optimizer, config.curriculum, config.task)) for config in runs}) == 1
     sizes = {config.model.name: config.model.memory_size for config in figure3.runs.values()}
     assert sizes == {"sam": 2_000_000, "ntm": 64, "dam": 64}
+
+
+def test_the_papers_rates_are_tried_on_dam_with_all_else_as_in_figure_2() -> None:
+    runs = recipe("figure2-rates")().runs
+    tried = {(config.task.name, config.optimizer.learning_rate) for config in runs.values()}
+    assert tried == {(task, rate) for task in ("copy", "recall") for rate in (1e-5, 1e-4, 5e-4, 1e-3)}
+    for config in runs.values():
+        assert config.optimizer.final_rate is None and config.task.training == {}  # constant; one cue
+        like = recipe("figure2")(models=["dam"]).runs["copy-dam-0"]
+        assert (config.model, config.batch_size, config.eval_every) == (like.model, like.batch_size, like.eval_every)
 
 
 def test_evaluation_asks_for_one_pair_whatever_training_asks_for() -> None:

@@ -45,6 +45,7 @@ RECIPES: Registry[Callable[..., Experiment]] = Registry(
         "demo": "sparsam.lab.recipes.demo",
         "extrapolation": "sparsam.lab.recipes.extrapolation",
         "figure2": "sparsam.lab.recipes.figure2",
+        "figure2-rates": "sparsam.lab.recipes.figure2",
         "figure3": "sparsam.lab.recipes.figure3",
         "mqar": "sparsam.lab.recipes.mqar",
         "omniglot": "sparsam.lab.recipes.omniglot",
