@@ -7,7 +7,8 @@ RMSProp. The tasks are the NTM's: copy of 1 to 20 items, recall of 3 to 6 pairs 
 sort of 20 keys. A training episode of recall asks for all of its pairs one after the other, an evaluation for one;
 `recall-one-cue` asks for one in training as well, which takes about ten times as many minibatches.
 
-`figure2-rates` chooses the learning rate as the paper did: constant rates, tried on DAM, on copy and recall with one cue.
+`figure2-rates` chooses the learning rate as the paper did: constant rates, tried on DAM
+(copy, and recall with one cue).
 """
 
 from __future__ import annotations
@@ -42,9 +43,10 @@ PAPER = ("lstm", "ntm", "dam", "sam-linear", "sam-ann")  # what the figure shows
 DENSE = ("ntm", "dam")
 RATES = (1e-5, 1e-4, 5e-4, 1e-3)
 RATE_PROTOCOL = (
-    "100 hidden units, 4 heads, words of 32, DAM with 128 words, minibatches of 8, RMSProp at a constant rate with decay "
-    "0.99, gradient norm clipped to 1, first weights as torch draws them; copy of 1 to 20 items of 6 bits, recall of 3 "
-    "to 6 pairs of items of three vectors of 6 bits, one cue in training and evaluation; 256 sequences are evaluated"
+    "100 hidden units, 4 heads, words of 32, DAM with 128 words, minibatches of 8, RMSProp at a constant rate with "
+    "decay 0.99, gradient norm clipped to 1, first weights as torch draws them; copy of 1 to 20 items of 6 bits, "
+    "recall of 3 to 6 pairs of items of three vectors of 6 bits, one cue in training and evaluation; 256 sequences are "
+    "evaluated"
 )
 RATE_DIFFERENCES = ("One process in place of 8 asynchronous workers", "Fewer seeds than 30")
 

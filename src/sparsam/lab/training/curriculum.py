@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from sparsam.lab.tasks.task import BitTask
 from sparsam.lab.training.config import CurriculumConfig
 
 
@@ -52,6 +53,13 @@ class Curriculum:
         self.level = 2 * self.level if top is None else min(2 * self.level, top)
         self.forget()
         return True
+
+    def evaluation_size(self, task: Any) -> int | None:
+        """The size of evaluated sequences: the level itself.
+
+        A few minibatches of U(1, h) can all be short, and would hide that the longer ones are not learned.
+        """
+        return self.level if isinstance(task, BitTask) and not self.timed else None
 
     def forget(self) -> None:
         """Begin anew to count."""

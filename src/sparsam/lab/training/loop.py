@@ -18,7 +18,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparsam.lab.tasks.task import BitTask
 from sparsam.lab.training import checkpoint, progress
 from sparsam.lab.training.config import RunConfig
 from sparsam.lab.training.curriculum import Curriculum
@@ -200,8 +199,6 @@ class Run:
     def _evaluate(self) -> str | None:
         config = self.config
         if self._writes:
-            # A few minibatches of U(1, h) can all be short, and would hide that the longer ones are not learned.
-            at_level = self.curriculum is not None and not self.curriculum.timed and isinstance(self.task, BitTask)
             self.evaluation = evaluate(
                 self.learner.model,
                 self.task,
@@ -209,7 +206,7 @@ class Run:
                 config.eval_batches,
                 config.eval_batch_size,
                 self.level,
-                self.level if at_level else None,
+                self.curriculum and self.curriculum.evaluation_size(self.task),
                 device=config.device,
             )
             self.write(
