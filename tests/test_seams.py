@@ -40,7 +40,6 @@ LAYERS = (
 UPWARD = {  # the few that look up, each in a function or by a name
     ("state.py", "engines/__init__.py"): "state.to(engine=...): a state is asked to be another engine's",
     ("state.py", "packing.py"): "state.pack(): a state is asked for its tensors",
-    ("lab/training/model_config.py", "lab/recipes/baselines/model.py"): "a model that others are compared with",
 }
 RUNS = {"engines/boundary.py"}  # a run of a fast engine as a node of the autograd graph
 VALUES = {  # what else is differentiated by hand

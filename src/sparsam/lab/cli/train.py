@@ -14,8 +14,8 @@ from sparsam.lab.cli.runs import complete as complete_run
 from sparsam.lab.cli.runs import find_run
 from sparsam.lab.tasks import TASKS
 from sparsam.lab.training.config import OPTIMIZERS, CurriculumConfig, RunConfig
-from sparsam.lab.training.model_config import model_names
 from sparsam.lab.training.resume import ACCEPTABLE
+from sparsam.models import MODELS
 from sparsam.weights import find
 
 _Model = "Model"
@@ -40,10 +40,10 @@ def train(
     model: Annotated[
         str | None,
         typer.Option(
-            help=f"{_or(model_names())}.",
+            help=f"{_or(MODELS)}.",
             rich_help_panel=_Model,
             show_default=_DEFAULT.model.name,
-            autocompletion=lambda: list(model_names()),
+            autocompletion=lambda: list(MODELS),
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run.", show_default="runs/TASK-MODEL-SEED")] = None,

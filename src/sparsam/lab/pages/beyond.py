@@ -93,7 +93,8 @@ percent:
 
 {table(["mixer", *SLICES, "seeds"], rows)}
 
-    sparsam reproduce mqar --task zoology --seeds 3
+Record: `docs/results/beside.json`, made by a recipe that left the tree with the experiment
+([how to run it](../notebook/beside_attention.md)).
 
 One `SparseMemory`, trained on at most 256 pairs with 262,144 tokens, recalls many more (one seed; `auto` searches
 approximately):

@@ -141,22 +141,21 @@ def headline(runs: Sequence[RunFolder]) -> str:
 def run_labels(configs: Sequence[RunConfig]) -> list[str]:
     """The shortest names that tell the runs apart by what differs between them, seeds aside."""
     flat = [_flatten(config.to_dict()) for config in configs]
-    skip = {"seed", "name", "steps", "seconds", "model.name", "model.extra"} | HABITS
+    skip = {"seed", "name", "steps", "seconds", "model.name"} | HABITS
     keys = sorted({key for entry in flat for key in entry if key not in skip})
     differing = [key for key in keys if len({repr(entry.get(key)) for entry in flat}) > 1]
     several_tasks = "task.name" in differing
     labels = []
     for entry in flat:
         same_model = [other for other in flat if other["model.name"] == entry["model.name"]]
-        mixers = entry.get("model.mixers", entry.get("model.extra.mixers"))
-        parts = ["+".join(mixers) if mixers else entry["model.name"].upper()]
+        parts = [entry["model.name"].upper()]
         if several_tasks:
             parts.append(entry["task.name"])
         for key in differing:
             if key == "task.name" or entry.get(key) is None or len({repr(o.get(key)) for o in same_model}) == 1:
                 continue
-            if isinstance(entry[key], list) or (entry["model.name"] == "blocks" and key.startswith("model.extra.")):
-                continue  # too long for a label; what blocks are made of is their name
+            if isinstance(entry[key], list):
+                continue  # too long for a label
             parts.append(f"{key.rpartition('.')[2].replace('_', ' ')} {entry.get(key)}")
         labels.append(" ".join(parts))
     return labels

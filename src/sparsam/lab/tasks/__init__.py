@@ -1,4 +1,4 @@
-"""The paper's tasks and the recall tests of today, by name."""
+"""The paper's tasks, by name."""
 
 from __future__ import annotations
 

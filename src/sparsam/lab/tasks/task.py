@@ -33,14 +33,10 @@ TASKS: Registry[type] = Registry(
     {
         "babi": "sparsam.lab.tasks.babi.task",
         "copy": "sparsam.lab.tasks.bits.copy",
-        "induction": "sparsam.lab.tasks.tokens.induction",
-        "mqar": "sparsam.lab.tasks.tokens.mqar",
         "omniglot": "sparsam.lab.tasks.omniglot.episodes",
         "omniglot_pixels": "sparsam.lab.tasks.omniglot.pixels",
         "recall": "sparsam.lab.tasks.bits.recall",
-        "selective_copy": "sparsam.lab.tasks.tokens.selective_copy",
         "sort": "sparsam.lab.tasks.bits.sort",
-        "word_problem": "sparsam.lab.tasks.tokens.word_problem",
     }
 )
 

@@ -22,11 +22,11 @@ from sparsam.lab.argument_types import check_fields
 from sparsam.lab.tasks.task import MOST_ITEMS
 from sparsam.lab.training.model_config import (
     ModelConfig,
-    model_names,
     unknown_setting,
     with_start,
     without_first_format,
 )
+from sparsam.models import MODELS
 from sparsam.start import STARTS, as_values
 
 OPTIMIZERS = ("adam", "rmsprop")
@@ -255,7 +255,7 @@ class RunConfig:
             path = path.replace("model.extra.", "model.")  # where earlier versions had some of a model's settings
             path = re.sub(r"^start\b", "model.start", path)
             *parents, last = path.split(".")
-            if path == "model.name" and value in model_names():  # of the settings so far, those that it has
+            if path == "model.name" and value in MODELS:  # of the settings so far, those that it has
                 values["model"] = ModelConfig.from_dict(values["model"]).renamed(value)
             node = values
             for depth, parent in enumerate(parents):

@@ -14,9 +14,7 @@ from sparsam.lab.training.seeds import MinibatchSeeds
 
 
 def forward(model: torch.nn.Module, batch: Batch) -> Tensor:
-    """The model's outputs for a batch; those of the scored steps alone where the model can do that."""
-    if getattr(model, "answers_only", False):
-        return model(batch.inputs, mask=batch.mask)[0]
+    """The model's outputs for a batch."""
     if batch.lengths is None:
         return model(batch.inputs)[0]
     return model(batch.inputs, lengths=batch.lengths)[0]

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 
 from sparsam import checks
-from sparsam.lab.registry import Registry
 from sparsam.model_description import FIELDS
+from sparsam.models import MODELS
 from sparsam.start import Start, as_values, from_values
 
 _NOT_SET_HERE = ("input_size", "output_size", "batch_first", "device", "dtype")  # the task and the run decide them
@@ -55,32 +55,13 @@ class Setting:
         return value
 
 
-# Trainable, but none of the library's models.
-COMPARED: Registry[Any] = Registry({"blocks": "sparsam.lab.recipes.baselines.model"})
-
-
-def model_names() -> tuple[str, ...]:
-    """The library's models, and those that they are compared with."""
-    from sparsam.models import MODELS
-
-    return (*MODELS, *COMPARED)
-
-
-def model_class(name: str) -> Any:
-    from sparsam.models import MODELS
-
-    return MODELS[name] if name in MODELS else COMPARED[name]
-
-
 def settings_of(name: str) -> dict[str, Setting]:
     """What can be set of model `name`, in the order of its constructor."""
-    return _settings(model_class(name))
+    return _settings(MODELS[name])
 
 
 def library_settings() -> dict[str, dict[str, Setting]]:
     """Every setting that some model of the library has, with the models that have it."""
-    from sparsam.models import MODELS
-
     found: dict[str, dict[str, Setting]] = {}
     for model in MODELS:
         for key, setting in settings_of(model).items():
@@ -89,12 +70,12 @@ def library_settings() -> dict[str, dict[str, Setting]]:
 
 
 def is_setting(key: str) -> bool:
-    """Whether any model has it; those that the library's are compared with are looked at last."""
-    return any(key in settings_of(model) for model in model_names())
+    """Whether any model has it."""
+    return any(key in settings_of(model) for model in MODELS)
 
 
 @cache
-def _settings(kind: type) -> dict[str, Setting]:
+def _settings(kind: Any) -> dict[str, Setting]:
     found: dict[str, Setting] = {}
     for owner in kind.__mro__:
         if "__init__" not in vars(owner):
@@ -145,7 +126,7 @@ class ModelConfig:
         extra: dict[str, Any] | None = None,
         **settings: Any,
     ) -> None:
-        self.name = checks.one_of("model.name", name, model_names())
+        self.name = checks.one_of("model.name", name, MODELS)
         known = settings_of(name)
         self.index_settings = dict(index_settings or {})
         for key, setting in known.items():
@@ -228,7 +209,7 @@ class ModelConfig:
             raise ValueError(f"model.index_settings: {error}") from error
 
     def build(self, input_size: int, output_size: int) -> torch.nn.Module:
-        return model_class(self.name)(input_size=input_size, output_size=output_size, **self.arguments())
+        return MODELS[self.name](input_size=input_size, output_size=output_size, **self.arguments())
 
 
 def _plain(value: Any) -> Any:
@@ -258,7 +239,7 @@ def with_start(values: dict[str, Any]) -> dict[str, Any]:
     if "start" not in values and not all(key in model for key in ("hidden_size", "engine")):
         return values
     values = {key: value for key, value in values.items() if key != "start"}
-    if name in model_names() and "start" not in settings_of(name):
+    if name in MODELS and "start" not in settings_of(name):
         if old:
             raise ValueError(f"start: {name} has no such setting")
         return values
@@ -272,7 +253,7 @@ def without_first_format(values: dict[str, Any]) -> dict[str, Any]:
     that read k words only. A config with all of these settings is of that format.
     """
     name = values.get("name", "sam")
-    if name not in model_names() or not all(key in values for key in _FIRST_FORMAT):
+    if name not in MODELS or not all(key in values for key in _FIRST_FORMAT):
         return values
     known: Iterable[str] = settings_of(name)
     if "k" in known:

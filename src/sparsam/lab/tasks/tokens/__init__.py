@@ -1,1 +1,1 @@
-"""The recall tests of today: tasks over tokens beside attention and linear recurrences."""
+"""Tasks over tokens, for models with an embedding."""

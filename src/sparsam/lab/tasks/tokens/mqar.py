@@ -8,15 +8,13 @@ of such a query is scored, and its answer is the key's value:
      -     -     -     -     -    -     7     -    -    -     8     -
 
 * Of V tokens 0 is the blank, 1 to V/2 - 1 are keys and V/2 to V - 1 are values. Keys of a sequence are all different,
-  values as well.
+  values as well. All other tokens are blanks.
 * What follows the pairs is cut into slots of two tokens. Each query takes the first token of a slot of its own, slot i
-  (from 1) drawn with probability ~ i^(power - 1) without replacement: most queries come soon, as words return in text.
-* All other tokens are blanks, or with `random_blanks` drawn from the whole vocabulary.
-* Among 100,000 pairs whose tokens are written in two digits, hundreds of keys share a digit with the one asked for;
-  among 256 one or two do. A share `crowded` of the minibatches draws its keys from a few digits only, so that short
-  sequences have neighbours that are as near.
+  (from 1) drawn with probability ~ i^(POWER - 1) without replacement: most queries come soon, as words return in text.
 
 A size is a number of pairs, 4 tokens for each of them and 64 at least; `slices` are pairs of (length, pairs).
+`inputs` and `targets` (T, B) are tokens, so the task is for a model with an embedding, in a loop of one's own
+(`examples/transformer_memory.py`).
 """
 
 from __future__ import annotations
@@ -24,56 +22,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from sparsam.lab.tasks.task import Batch, register
-from sparsam.lab.tasks.tokens.task import TokenTask, base_of
+from sparsam.lab.tasks.task import Batch, CheckedTask
 
 # (tokens, pairs) of zoology's training and test sets.
 TRAINED = ((64, 4), (128, 8), (256, 16), (256, 32), (256, 64))
 TESTED = ((64, 4), (64, 8), (64, 16), (128, 32), (256, 64), (512, 128), (1024, 256))
+POWER = 0.01
 
 
-@register
-class Mqar(TokenTask):
+class Mqar(CheckedTask):
     """A minibatch is drawn from one of `slices`; at level h it has U(1, h) pairs.
 
-    `slices`: None for those of zoology's training set that the vocabulary has keys for.
+    Its loss is in nats per answer, its error the share of queries answered wrongly. A model may score all steps
+    (T, B, V), or the asked ones alone (M, V) in the order of `outputs[mask]`: most of its work with many tokens.
+
+    Args:
+        slices: None for those of zoology's training set that the vocabulary has keys for.
     """
 
     name = "mqar"
 
-    def __init__(
-        self,
-        vocabulary: int = 8192,
-        slices: Sequence[Sequence[int]] | None = None,
-        power: float = 0.01,
-        random_blanks: bool = False,
-        digits: int = 1,
-        crowded: float = 0.0,
-    ) -> None:
-        base_of(vocabulary, digits)
+    def __init__(self, vocabulary: int = 8192, slices: Sequence[Sequence[int]] | None = None) -> None:
         if vocabulary < 4 or vocabulary % 2:
             raise ValueError(f"vocabulary: expected an even number of at least 4 tokens, got {vocabulary}")
         if slices is None:
             slices = [part for part in TRAINED if part[1] < vocabulary // 2] or [(64, vocabulary // 2 - 1)]
         if not slices:
             raise ValueError("slices: expected at least one (length, pairs), got none")
-        if not 0 < power < float("inf"):
-            raise ValueError(f"power: expected a positive number, got {power}")
-        if not 0 <= crowded <= 1 or (crowded and digits != 2):
-            raise ValueError(
-                f"crowded: expected a share from 0 to 1, above 0 with two digits only, got {crowded} with {digits}"
-            )
-        self.vocabulary, self.digits = vocabulary, digits
-        self.power, self.random_blanks, self.crowded = power, random_blanks, crowded
+        self.vocabulary = self.input_size = self.output_size = vocabulary
         self.slices = tuple((int(length), int(pairs)) for length, pairs in slices)
         for length, pairs in self.slices:
             self._check_slice(length, pairs)
 
     def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
         if level is not None:
-            return self.sample_size(batch_size, generator, self.draw_between(1, level, generator))
+            pairs = int(torch.randint(1, level + 1, (), generator=generator))
+            return self.sample_size(batch_size, generator, pairs)
         chosen = int(torch.randint(len(self.slices), (), generator=generator))
         return self.sample_slice(batch_size, generator, *self.slices[chosen])
 
@@ -83,51 +70,41 @@ class Mqar(TokenTask):
 
     def sample_slice(self, batch_size: int, generator: torch.Generator, length: int, pairs: int) -> Batch:
         """A minibatch of `pairs` pairs in `length` tokens."""
-        self.check_batch_size(batch_size)
         self._check_slice(length, pairs)
-        half = self.vocabulary // 2
-        if self.crowded and float(torch.rand((), generator=generator)) < self.crowded:
-            keys = self._crowded_keys(batch_size, pairs, generator)
-        else:
-            keys = _different(batch_size, half - 1, pairs, generator) + 1
+        half, context = self.vocabulary // 2, 2 * pairs
+        keys = _different(batch_size, half - 1, pairs, generator) + 1
         values = _different(batch_size, half, pairs, generator) + half
-        context = 2 * pairs
         inputs = torch.zeros(batch_size, length, dtype=torch.int64)
         inputs[:, 0:context:2] = keys
         inputs[:, 1:context:2] = values
         slots = torch.arange(1, (length - context) // 2 + 1, dtype=torch.float64)
         # Slots in the order of log p + Gumbel noise are slots drawn one after the other without replacement.
         noise = torch.empty(batch_size, len(slots), dtype=torch.float64).exponential_(generator=generator).log()
-        order = ((self.power - 1) * slots.log() - noise).topk(pairs, dim=1).indices
+        order = ((POWER - 1) * slots.log() - noise).topk(pairs, dim=1).indices
         asked = context + 2 * order
         inputs.scatter_(1, asked, keys)
         targets = torch.zeros_like(inputs).scatter_(1, asked, values)
         mask = torch.zeros_like(inputs, dtype=torch.bool).scatter_(1, asked, True)
-        if self.random_blanks:
-            fill = torch.randint(self.vocabulary, inputs.shape, generator=generator)
-            inputs = torch.where(inputs == 0, fill, inputs)
         return Batch(inputs.t().contiguous(), targets.t().contiguous(), mask.t().contiguous(), level=pairs)
 
-    def _crowded_keys(self, batch_size: int, pairs: int, generator: torch.Generator) -> Tensor:
-        """Keys (B, pairs) over a few first digits and a few second ones, twice as many combinations as pairs.
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        return F.cross_entropy(self._scores(outputs, batch), batch.targets[batch.mask])
 
-        How few first digits there are is drawn from all powers of two that leave enough second ones. No key has 0 for
-        its second digit, so none is the blank.
-        """
-        base = base_of(self.vocabulary, 2)
-        wanted = min(2 * pairs, (base // 2) * (base - 1))
-        fewest, most = -(-wanted // (base - 1)), min(base // 2, wanted)
-        choices = [few for few in (2**power for power in range(base.bit_length())) if fewest <= few <= most] or [most]
-        few = choices[int(torch.randint(len(choices), (), generator=generator))]
-        many = -(-wanted // few)
-        first = _different(batch_size, base // 2, few, generator)
-        second = _different(batch_size, base - 1, many, generator) + 1
-        cell = _different(batch_size, few * many, pairs, generator)
-        return first.gather(1, cell // many) * base + second.gather(1, cell % many)
+    def errors(self, outputs: Tensor, batch: Batch) -> dict[str, float]:
+        wrong = self._scores(outputs, batch).argmax(-1) != batch.targets[batch.mask]
+        return {"error_rate": float(wrong.float().mean())}
 
     def chance(self, size: int) -> float:
         """Error of a guess among all values."""
         return 1 - 2 / self.vocabulary
+
+    def _scores(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """(M, V) of the scored steps."""
+        self.check_outputs(outputs)
+        every, asked = (*batch.mask.shape, self.vocabulary), (int(batch.mask.sum()), self.vocabulary)
+        if outputs.shape not in (every, asked):
+            raise ValueError(f"outputs: expected shape {every}, or {asked}, got {tuple(outputs.shape)}")
+        return outputs[batch.mask] if outputs.dim() == 3 else outputs
 
     def _check_slice(self, length: int, pairs: int) -> None:
         if pairs < 1 or length % 2 or length < 4 * pairs:
