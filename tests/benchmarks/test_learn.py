@@ -22,7 +22,7 @@ def test_default_sam_learns_recall_of_8_pairs_within_2500_minibatches_where_an_l
     threads = torch.get_num_threads()
     try:
         sam = learn.carry_out(learn.Run("recall", "SAM", 0, 2500), "cpu", NEVER)
-        lstm = learn.carry_out(learn.Run("recall", "LSTM", 0, 300, start=""), "cpu", NEVER)
+        lstm = learn.carry_out(learn.Run("recall", "LSTM", 0, 100, start=""), "cpu", NEVER)
     finally:
         torch.set_num_threads(threads)
     assert sam["ended"] == "right" and max(sam["errors"][-learn.IN_A_ROW :]) <= 0.01, sam["errors"][-5:]

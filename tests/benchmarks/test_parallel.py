@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,10 @@ def test_lines_for_every_form_and_number(tmp_path: Path, monkeypatch: pytest.Mon
     assert not any("torchrun, 2: copy below" in line.figure for line in report.lines)
 
 
-def test_a_run_in_a_process_of_its_own(tmp_path: Path) -> None:
+def test_a_run_in_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings: list[Any] = ["steps=3", "model.hidden_size=8", "model.memory_size=16", "eval_batches=1", "log_every=1"]
     folder = parallel.launch("alone", 1, parallel.copy_config(0, 60).with_settings(settings), tmp_path / "run", 120)
     assert len(folder.events("train")) == 3
+    monkeypatch.setattr(parallel.sys, "executable", shutil.which("false"))
     with pytest.raises(RuntimeError, match="alone with 1 processes failed"):
-        parallel.launch("alone", 1, parallel.copy_config(0, 60), tmp_path / "run", 120)  # there is a run already
+        parallel.launch("alone", 1, parallel.copy_config(0, 60), tmp_path / "run", 120)

@@ -90,11 +90,11 @@ def test_one_word_one_head(make, engine):
     torch.testing.assert_close(state.read_weights, torch.ones(2, 1, 1, dtype=torch.float64))
 
 
-def test_learns_to_copy(engine):
+def test_learns_to_copy():
     """Random bits, a delimiter, then the same bits from memory: the loss has to come close to zero."""
     torch.manual_seed(2)
     bits, steps, batch = 3, 3, 16
-    model = sparsam.SAM(bits + 1, bits, 32, memory_size=16, word_size=8, num_heads=1, k=2, engine=engine)
+    model = sparsam.SAM(bits + 1, bits, 32, memory_size=16, word_size=8, num_heads=1, k=2)
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-2)
     best = 1.0
     for _ in range(1000):

@@ -57,7 +57,7 @@ class Setting:
 
 def settings_of(name: str) -> dict[str, Setting]:
     """What can be set of model `name`, in the order of its constructor."""
-    return _settings(MODELS[name])
+    return _settings(MODELS[name])  # type: ignore[arg-type]
 
 
 def library_settings() -> dict[str, dict[str, Setting]]:
