@@ -206,7 +206,7 @@ class Run:
                 config.eval_batches,
                 config.eval_batch_size,
                 self.level,
-                self.curriculum and self.curriculum.evaluation_size(self.task),
+                self.curriculum.evaluation_size(self.task) if self.curriculum else None,
                 device=config.device,
             )
             self.write(
