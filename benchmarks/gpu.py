@@ -22,8 +22,8 @@ import sparsam
 from benchmarks import benchmark, trained_words
 from benchmarks.report import Line, Report
 from benchmarks.timing import once, take_turns
-from sparsam.engines.cuda import dense as cuda_dense
 from sparsam.engines.cuda import engine as cuda_engine
+from sparsam.engines.cuda.dense import sequence as cuda_dense
 from sparsam.engines.cuda.memory import USED
 from sparsam.lab import tasks
 from sparsam.lab.recipes.figure3 import TASKS

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 import sparsam
-from sparsam.engines.cuda import dense, steps
+from sparsam.engines.cuda import steps
+from sparsam.engines.cuda.dense import sequence
 from sparsam.engines.cuda.launch import interpreted
 
 SIZES = dict(input_size=3, output_size=2, hidden_size=4, memory_size=12, word_size=4, num_heads=2, k=2)
@@ -88,13 +89,13 @@ def test_the_layer(links, device):
     compare(lambda engine: sparsam.SparseMemory(3, 2, **sizes, engine=engine), device)
 
 
-# Those that run inside the kernels are compared in `dense_cases.py`; a GPU has graphs for them as well.
+# Those that run inside the kernels are compared in `dense/program_cases.py`; a GPU has graphs for them as well.
 @pytest.mark.parametrize("controller", ["own"] if interpreted() else ["lstm", "gru", "feedforward", "own"])
 @pytest.mark.parametrize("kernels", [True] if interpreted() else [True, False])
 @pytest.mark.parametrize("name", ["ntm", "dam", "dnc"])
 def test_dense_memories(name, kernels, controller, device, monkeypatch):
     if not kernels:
-        monkeypatch.setattr(dense, "has_kernel", lambda *_: False)
+        monkeypatch.setattr(sequence, "has_kernel", lambda *_: False)
     sizes = {key: value for key, value in SIZES.items() if key != "k"}
     compare(lambda engine: sparsam.build(name, **sizes, engine=engine, controller=CONTROLLERS[controller]()), device)
 

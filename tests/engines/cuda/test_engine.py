@@ -24,9 +24,9 @@ SIZES = dict(input_size=3, output_size=2, hidden_size=6, memory_size=14, word_si
     "cases",
     [
         "sequence_cases.py",
-        "capturable_cases.py",
+        "dense/capturable_cases.py",
         "controller_cases.py",
-        "dense_cases.py",
+        "dense/program_cases.py",
         "program_cases.py",
         "search_cases.py",
         "streaming_cases.py",
@@ -36,7 +36,7 @@ SIZES = dict(input_size=3, output_size=2, hidden_size=6, memory_size=14, word_si
 def test_cases_by_interpreter_or_gpu(cases):
     environment = os.environ | ({} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"})
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    command.append(str(Path(__file__).with_name(cases)))
+    command.append(str(Path(__file__).parent / cases))
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert "passed" in done.stdout and "skipped" not in done.stdout

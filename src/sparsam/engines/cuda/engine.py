@@ -42,13 +42,14 @@ class CudaEngine(Engine):
     def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
         if like.device.type != "cuda" and not (by_name and interpreted()):
             return f"it runs on a GPU, the parameters are on {like.device}; move the model there with model.cuda()"
-        from sparsam.engines.cuda import dense_layout, layout
+        from sparsam.engines.cuda import layout
+        from sparsam.engines.cuda.dense import layout as dense
 
         sizes = memory.sizes
         if sizes is None:
             if memory.name not in DENSE:
                 return f"it has no {memory.name.upper()}"
-            if like.device.type == "cuda" or (dense_layout.fits(memory) and like.dtype == torch.float32):
+            if like.device.type == "cuda" or (dense.fits(memory) and like.dtype == torch.float32):
                 return None
             return "Triton's interpreter has no CUDA graphs"
         if not TRITON_IS_THERE:
@@ -90,7 +91,8 @@ class CudaEngine(Engine):
         return sparse.run(memory, None, vectors, state, ends, record)
 
     def sequence(self, memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
-        from sparsam.engines.cuda import dense, sparse
+        from sparsam.engines.cuda import sparse
+        from sparsam.engines.cuda.dense import sequence as dense
 
         if memory.sizes is None:
             return dense.run(memory, cell, x, state, ends, record)

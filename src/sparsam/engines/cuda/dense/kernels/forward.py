@@ -6,16 +6,16 @@ The tape holds the state after every step, so that a step reads where the one be
 import triton
 import triton.language as tl
 
+from sparsam.engines.cuda.dense.kernels.dam import dam_activated, dam_forward
+from sparsam.engines.cuda.dense.kernels.dnc import dnc_activated, dnc_forward
+from sparsam.engines.cuda.dense.kernels.ntm import ntm_activated, ntm_forward
 from sparsam.engines.cuda.kernels.cells import cell_forward
-from sparsam.engines.cuda.kernels.dam import dam_activated, dam_forward
-from sparsam.engines.cuda.kernels.dnc import dnc_activated, dnc_forward
-from sparsam.engines.cuda.kernels.ntm import ntm_activated, ntm_forward
 from sparsam.engines.cuda.kernels.products import vector_times_matrix
 
 
 @triton.jit(do_not_specialize=["B", "steps"])
 def dense_forward(
-    # tape, time first: see `sparsam.engines.cuda.dense_tape`
+    # tape, time first: see `sparsam.engines.cuda.dense.tape`
     gates,
     cells,
     joint,

@@ -6,7 +6,7 @@ Pointers are those of the element at this step: before it (`words`, `weights`, `
 import triton
 import triton.language as tl
 
-from sparsam.engines.cuda.kernels.content import (
+from sparsam.engines.cuda.dense.kernels.content import (
     dots,
     read_words,
     similarities,

@@ -1,6 +1,6 @@
 """The dense models on the GPU: by kernels of their own where a program can hold the memory, else as CUDA graphs.
 
-A graph replays controller and plain memory step, some 300 launches a step; `sparsam.engines.cuda.dense_program` runs a
+A graph replays controller and plain memory step, some 300 launches a step; `sparsam.engines.cuda.dense.program` runs a
 whole sequence in one.
 """
 
@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sparsam.engines.cuda import TRITON_IS_THERE, dense_layout, dense_program
-from sparsam.engines.cuda.graphs import Sequences, plain_sequence
+from sparsam.engines.cuda import TRITON_IS_THERE
+from sparsam.engines.cuda.dense import layout, program
+from sparsam.engines.cuda.dense.graphs import Sequences, plain_sequence
 from sparsam.engines.engine import Cell, Ran
 from sparsam.engines.feedforward import FEEDFORWARD, run_feedforward
 from sparsam.memories.memory import Memory
@@ -48,14 +49,14 @@ def run(memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, 
 
 
 def has_kernel(memory: Memory, cell: Cell, x: Tensor) -> bool:
-    """Whether `dense_program` runs this model."""
+    """Whether `program` runs this model."""
     values = (x, *cell.weights, *cell.interface)
-    return TRITON_IS_THERE and dense_layout.fits(memory) and all(value.dtype == torch.float32 for value in values)
+    return TRITON_IS_THERE and layout.fits(memory) and all(value.dtype == torch.float32 for value in values)
 
 
 def by_kernel(memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
-    """`dense_program.run`, which records nothing."""
-    return dense_program.run(memory, cell, x, state, ends)
+    """`program.run`, which records nothing."""
+    return program.run(memory, cell, x, state, ends)
 
 
 def stepper(memory: Memory, cell: Cell, names: list[str], accesses: list[Any] | None = None) -> Any:

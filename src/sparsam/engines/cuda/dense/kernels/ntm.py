@@ -7,7 +7,7 @@ the weights go through memory. Pointers are those of the element at this step, a
 import triton
 import triton.language as tl
 
-from sparsam.engines.cuda.kernels.content import (
+from sparsam.engines.cuda.dense.kernels.content import (
     dots,
     read_words,
     similarities,

@@ -6,8 +6,8 @@ Pointers are those of the element at this step, as in `kernels.dam`.
 import triton
 import triton.language as tl
 
-from sparsam.engines.cuda.kernels.allocating import allocation, allocation_gradient
-from sparsam.engines.cuda.kernels.content import (
+from sparsam.engines.cuda.dense.kernels.allocating import allocation, allocation_gradient
+from sparsam.engines.cuda.dense.kernels.content import (
     dots,
     read_words,
     similarities,
@@ -16,7 +16,7 @@ from sparsam.engines.cuda.kernels.content import (
     softmax_gradient,
     summed_products,
 )
-from sparsam.engines.cuda.kernels.dense_links import link_backward, link_forward
+from sparsam.engines.cuda.dense.kernels.links import link_backward, link_forward
 from sparsam.engines.cuda.kernels.following import read_modes
 from sparsam.engines.cuda.kernels.products import softplus
 

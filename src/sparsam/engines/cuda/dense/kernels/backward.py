@@ -7,10 +7,10 @@ those of the state after the last step, then of every state before, at last of t
 import triton
 import triton.language as tl
 
+from sparsam.engines.cuda.dense.kernels.dam import dam_backward
+from sparsam.engines.cuda.dense.kernels.dnc import dnc_backward
+from sparsam.engines.cuda.dense.kernels.ntm import ntm_backward
 from sparsam.engines.cuda.kernels.cells import cell_backward
-from sparsam.engines.cuda.kernels.dam import dam_backward
-from sparsam.engines.cuda.kernels.dnc import dnc_backward
-from sparsam.engines.cuda.kernels.ntm import ntm_backward
 from sparsam.engines.cuda.kernels.products import vector_times_matrix
 
 

@@ -7,7 +7,7 @@ is by ranks: every row is compared with every other, and the usage goes through 
 import triton
 import triton.language as tl
 
-from sparsam.engines.cuda.kernels.running_products import then
+from sparsam.engines.cuda.dense.kernels.running_products import then
 
 
 @triton.jit

@@ -1,6 +1,6 @@
 """The dense models' kernels against the reference: outputs, the state and all gradients.
 
-Run by `test_engine.py` in a process of its own: on a GPU where there is one, else by Triton's interpreter.
+Run by `../test_engine.py` in a process of its own: on a GPU where there is one, else by Triton's interpreter.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import torch
 
 import sparsam
 from sparsam.engines import boundary
-from sparsam.engines.cuda import dense_program
+from sparsam.engines.cuda.dense import program
 from sparsam.engines.cuda.launch import interpreted
 
 DEVICE = "cpu" if interpreted() else "cuda"
@@ -83,10 +83,10 @@ def compare(name, steps=4, batch=2, lengths=(None, None), seed=0, blank=False, *
 def by_kernels(monkeypatch):
     """Every case is run by the kernels, forward and backward."""
     launched = []
-    launch = dense_program._launch
-    monkeypatch.setattr(dense_program, "_launch", lambda name, *rest: launched.append(name) or launch(name, *rest))
+    launch = program._launch
+    monkeypatch.setattr(program, "_launch", lambda name, *rest: launched.append(name) or launch(name, *rest))
     yield launched
-    assert {"dense_forward", "dense_backward"} <= set(launched)
+    assert {"forward", "backward"} <= set(launched)
 
 
 @pytest.mark.parametrize("name", ["dam", "ntm", "dnc"])
@@ -139,7 +139,7 @@ def test_a_second_backward_pass(by_kernels):
     first = torch.autograd.grad(loss, list(model.parameters()), retain_graph=True)
     for one, other in zip(first, torch.autograd.grad(loss, list(model.parameters()))):
         assert torch.equal(one, other)
-    assert by_kernels.count("dense_forward") == 1
+    assert by_kernels.count("forward") == 1
 
 
 @pytest.mark.parametrize("name", ["dnc"])
@@ -148,10 +148,10 @@ def test_long_sequences_without_gradients_have_a_short_tape(name, monkeypatch, b
     x, lengths = torch.eye(3, device=DEVICE)[torch.randint(3, (5, 2))], torch.tensor([5, 1])
     y, state = model(x, lengths=lengths)  # one-hot: torch's product of all inputs is exact, however many there are
     y.sum().backward()
-    monkeypatch.setattr(dense_program, "PIECE", 2)
+    monkeypatch.setattr(program, "PIECE", 2)
     with torch.no_grad():
         parts, after = model(x, lengths=lengths)
-    assert by_kernels.count("dense_forward") == 1 + 3
+    assert by_kernels.count("forward") == 1 + 3
     assert torch.equal(parts, y)
     for (_, one), (_, other) in zip(after.values(), state.values()):
         assert torch.equal(one, other)

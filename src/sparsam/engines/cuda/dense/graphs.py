@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from sparsam.engines import boundary
-from sparsam.engines.cuda.capturable import Capturable
+from sparsam.engines.cuda.dense.capturable import Capturable
 
 MOST_CAPTURES = 3  # of one shape, for calls that overlap
 MOST_SHAPES = 48  # of one model, the least recently used is given up

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import sparsam
-from sparsam.engines.cuda import dense, graphs
-from sparsam.engines.cuda.capturable import Capturable
+from sparsam.engines.cuda.dense import graphs, sequence
+from sparsam.engines.cuda.dense.capturable import Capturable
 from sparsam.engines.engine import Cell
 
 
@@ -63,7 +63,7 @@ def test_the_step_that_is_captured_is_the_references(name, controller):
     kind, interface = model.controller_kind, (model.interface.weight, model.interface.bias)
     cell = Cell(kind.cell, 6, kind.weights(model.controller), interface)
     names = [*(("hidden", "cell") if controller == "lstm" else ("hidden",)), *model.memory.shapes()]
-    step = dense.stepper(model.memory, cell, names)
+    step = sequence.stepper(model.memory, cell, names)
     joint, *_ = graphs.plain_sequence(step, x, tuple(getattr(state, name) for name in names), None)
     results = []
     for y in (model.answer(joint), model(x, state)[0]):
@@ -169,7 +169,7 @@ def test_sequences_of_any_length_are_put_together(monkeypatch, name):
     cell = Cell(kind.cell, 6, kind.weights(model.controller), interface)
     names = ["hidden", "cell", *model.memory.shapes()]
     parameters = list(model.parameters())
-    sequences = dense.sequences_of(model.memory, cell, names)
+    sequences = sequence.sequences_of(model.memory, cell, names)
     for steps in (13, 27, 11, 13):
         x = torch.randn(steps, 3, 3, dtype=torch.float64)
         for lengths in (None, torch.tensor([steps, 2, steps - 4])):

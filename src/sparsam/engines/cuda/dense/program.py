@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from sparsam.engines import boundary
-from sparsam.engines.cuda.dense_layout import DenseLayout, dense_layout
-from sparsam.engines.cuda.dense_tape import DenseTape
+from sparsam.engines.cuda.dense.layout import DenseLayout, dense_layout
+from sparsam.engines.cuda.dense.tape import DenseTape
 from sparsam.engines.cuda.launch import PRODUCT, bound, no_tensor, on_device_of, packed_at_once
 from sparsam.engines.cuda.program import ends_of, plain
 from sparsam.engines.cuda.weights import (
@@ -128,7 +128,7 @@ class DenseCall(boundary.Call):
             tape.cells[0] = cell
         for name, value in zip(self.fields, fields):
             getattr(tape, name)[0] = value
-        launch = _launch("dense_forward", size, (tape, *matrices, ends, self.discount, batch), batch)
+        launch = _launch("forward", size, (tape, *matrices, ends, self.discount, batch), batch)
         launch(steps)
         if differentiable:
             self.tape = DenseRun(x, weights, tape, ends)
@@ -170,7 +170,7 @@ class DenseCall(boundary.Call):
                 cells.copy_(d_cell)
         changed = tape.with_gradients()
         arguments = (changed, *packed_backward(weights, size), d_joint, carry, cells, *handed.values(), run.ends, batch)
-        _launch("dense_backward", size, arguments, batch)(x.shape[0])
+        _launch("backward", size, arguments, batch)(x.shape[0])
         d_x, d_weights = weight_gradients(x, tape.joint, changed.gates, changed.interface, weights, size)
         constant = CONSTANT.get(size.MODEL, ())
         fields = [None if n in constant else handed[f] for n, f in zip(self.names, self.fields)]
@@ -181,9 +181,9 @@ class DenseCall(boundary.Call):
 
 def _launch(name: str, size: DenseLayout, arguments: tuple[Any, ...], batch: int) -> Any:
     """What launches a kernel with the number of steps."""
-    from sparsam.engines.cuda.kernels import dense_backward, dense_forward
+    from sparsam.engines.cuda.dense.kernels import backward, forward
 
-    kernel = {"dense_forward": dense_forward.dense_forward, "dense_backward": dense_backward.dense_backward}[name]
+    kernel = {"forward": forward.dense_forward, "backward": backward.dense_backward}[name]
     return bound(kernel, (batch,), arguments, _constants(kernel, size), size.WARPS)
 
 

@@ -1,6 +1,6 @@
 """Gradients of products by kernel against torch's, factors of 0 included.
 
-Run by `test_engine.py` in a process of its own: on a GPU where there is one, else by Triton's interpreter.
+Run by `../test_engine.py` in a process of its own: on a GPU where there is one, else by Triton's interpreter.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sparsam.engines.cuda import capturable
+from sparsam.engines.cuda.dense import capturable
 from sparsam.engines.cuda.launch import interpreted
 
 DEVICE = "cpu" if interpreted() else "cuda"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sparsam.engines.cuda.arena import Places, TensorArena, placed
-from sparsam.engines.cuda.dense_layout import DenseLayout
+from sparsam.engines.cuda.dense.layout import DenseLayout
 
 
 class DenseTape(TensorArena):

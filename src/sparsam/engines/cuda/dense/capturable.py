@@ -42,7 +42,7 @@ class Cumprod(torch.autograd.Function):
         x, products = ctx.saved_tensors
         size = x.shape[-1]
         if has_kernel(x, size, MOST_ELEMENTS):
-            from sparsam.engines.cuda.kernels.running_products import cumprod_backward
+            from sparsam.engines.cuda.dense.kernels.running_products import cumprod_backward
 
             x, products, gradient = x.contiguous(), products.contiguous(), gradient.contiguous()
             found, block = torch.empty_like(x), power_of_two(size)
@@ -68,7 +68,7 @@ class Prod(torch.autograd.Function):
         (x,) = ctx.saved_tensors
         factors, size = x.shape[-2:]
         if has_kernel(x, factors, MOST_FACTORS):
-            from sparsam.engines.cuda.kernels.running_products import prod_backward
+            from sparsam.engines.cuda.dense.kernels.running_products import prod_backward
 
             x, gradient = x.contiguous(), gradient.contiguous()
             found, grid = torch.empty_like(x), (x.numel() // (factors * size), -(-size // BLOCK))
