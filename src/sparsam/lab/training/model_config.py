@@ -239,7 +239,7 @@ def with_start(values: dict[str, Any]) -> dict[str, Any]:
     if "start" not in values and not all(key in model for key in ("hidden_size", "engine")):
         return values
     values = {key: value for key, value in values.items() if key != "start"}
-    if name in MODELS and "start" not in settings_of(name):
+    if isinstance(name, str) and name in MODELS and "start" not in settings_of(name):
         if old:
             raise ValueError(f"start: {name} has no such setting")
         return values
@@ -253,7 +253,7 @@ def without_first_format(values: dict[str, Any]) -> dict[str, Any]:
     that read k words only. A config with all of these settings is of that format.
     """
     name = values.get("name", "sam")
-    if name not in MODELS or not all(key in values for key in _FIRST_FORMAT):
+    if not isinstance(name, str) or name not in MODELS or not all(key in values for key in _FIRST_FORMAT):
         return values
     known: Iterable[str] = settings_of(name)
     if "k" in known:
