@@ -27,7 +27,7 @@ def test_age_counts_from_the_last_write_of_a_word():
     assert use.written_before == pytest.approx((0.75 + 0.5 + 1.0) / 3)
     assert use.age == pytest.approx((0.75 * 0 + 0.5 * 1 + 1.0 * 2) / 2.25)
     assert use.read_weight == pytest.approx((0.75 + 0.5 + 1.0) / 3)
-    assert (use.rows_read, use.rows_written) == (3, 3)
+    assert (use.rows_read, use.rows_written) == (3, 2)
     assert use.write_weight == pytest.approx(3.05 / 5)  # five steps with an access
 
 
@@ -91,7 +91,7 @@ def biased(model, **fields):
     ("fields", "rows", "words"),
     [
         ({"write_gate": -20.0}, 64, "hardly anything is written"),
-        ({"write_gate": 5.0, "interpolation": -5.0}, 8, "all 8 rows are written"),
+        ({"write_gate": 5.0, "interpolation": -5.0}, 8, "of 8 rows are written"),
         ({"write_gate": 5.0, "interpolation": -5.0, "strength": -20.0}, 64, "blurred"),
     ],
 )
@@ -99,6 +99,35 @@ def test_advice_for_a_number_that_is_wrong(fields, rows, words):
     torch.manual_seed(0)
     model = biased(sparsam.SAM(3, 2, memory_size=rows, num_heads=1, start="plain"), **fields)
     assert any(words in line for line in sparsam.diagnose(model, torch.randn(12, 2, 3)).advice)
+
+
+@pytest.mark.parametrize("name", ["sam", "sdnc", "dam", "layer"])
+def test_a_new_default_model_gets_no_advice(name):
+    torch.manual_seed(0)
+    sizes = {"memory_size": 128}
+    model = (
+        sparsam.SparseMemory(6, **sizes)
+        if name == "layer"
+        else sparsam.build(name, input_size=6, output_size=2, **sizes)
+    )
+    x = torch.randint(2, (24, 2, 6)).float()
+    assert not sparsam.diagnose(model, x).advice and not sparsam.diagnose(model, x[:1]).advice
+
+
+def test_a_closed_write_gate_writes_no_rows():
+    model = biased(sparsam.SAM(3, 2, memory_size=64), write_gate=-20.0)
+    assert sparsam.diagnose(model, torch.randn(12, 2, 3)).use.rows_written == 0
+
+
+def test_numbers_that_are_not_finite_are_the_only_advice():
+    model, x = sparsam.SAM(3, 2, memory_size=64), torch.randn(12, 2, 3)
+    x[3, 0] = torch.nan
+    (line,) = sparsam.diagnose(model, x).advice
+    assert line.startswith("x or the state has numbers that are not finite")
+    with torch.no_grad():
+        model.interface.weight[0, 0] = torch.inf
+    (line,) = sparsam.diagnose(model, x).advice
+    assert line.startswith("interface.weight is not finite")
 
 
 def test_words_of_a_state_are_not_called_unwritten():

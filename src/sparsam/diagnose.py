@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -37,8 +38,9 @@ def diagnose(model: nn.Module, x: Tensor, state: Any = None, lengths: Tensor | N
     how old, how many rows, the gates, and a line of advice for each number that says that something is wrong.
 
     What was written before `x`, in a `state` that is given, is not known: then nothing is said of words never written.
-    Advice is about models that need their memory; a task that does not may leave it alone. The model is run in
-    evaluation mode without gradients, step by step, and is not changed.
+    Advice is about models that need their memory; a task that does not may leave it alone. Where weights or `x` are not
+    finite, that is the only advice. The model is run in evaluation mode without gradients, step by step, and is not
+    changed.
     """
     if not isinstance(model, Recurrent) or model.memory is None:
         raise TypeError(f"model: expected a model or a layer with a memory, got {type(model).__name__}")
@@ -53,9 +55,10 @@ def diagnose(model: nn.Module, x: Tensor, state: Any = None, lengths: Tensor | N
         hook.remove()
         for module, was in learning.items():
             module.training = was
-    use = trace.summary()
-    fresh = state is None
-    return Diagnosis(use, mean_gates(model.memory, vectors), tuple(advice(model.memory, use, fresh)))
+    use, gates = trace.summary(), mean_gates(model.memory, vectors)
+    broken = not_finite(model, gates)
+    past = state is None and x.shape[1 if model.batch_first else 0] > 1
+    return Diagnosis(use, gates, tuple([broken] if broken else advice(model.memory, use, gates, past)))
 
 
 def mean_gates(memory: Memory, vectors: list[Tensor]) -> dict[str, float]:
@@ -66,24 +69,36 @@ def mean_gates(memory: Memory, vectors: list[Tensor]) -> dict[str, float]:
     return {name: float(found[name].mean()) for name in wanted}
 
 
-def advice(memory: Memory, use: Summary, fresh: bool) -> list[str]:
-    """What the numbers say is wrong, the cause of the rest first."""
+def not_finite(model: nn.Module, gates: dict[str, float]) -> str | None:
+    """Which numbers are not finite, where there are any: nothing else can then be said."""
+    for name, value in model.named_parameters():
+        if not value.isfinite().all():
+            return f"{name} is not finite: go back to earlier weights, with a lower rate or backward_clip=10"
+    if all(map(math.isfinite, gates.values())):
+        return None
+    return "x or the state has numbers that are not finite, and all steps after them are lost"
+
+
+def advice(memory: Memory, use: Summary, gates: dict[str, float], past: bool) -> list[str]:
+    """What the numbers say is wrong, the cause of the rest first. `past`: what was written before a read is known."""
     if use.write_weight < 0.05 * memory.heads:
         cause = f"hardly anything is written ({use.write_weight:.3f} of a word a step)"
-        return [
-            f"{cause}: let the write gates begin open, and make the way around the memory unreliable (bypass_dropout)"
-        ]
+        return [f"{cause}: begin with open write gates (write=2 of sparsam.Start), or try bypass_dropout=0.1"]
     found = []
-    if memory.sizes is not None and use.rows_written >= memory.rows:
-        found.append(f"all {memory.rows} rows are written, so old words make room: try a larger memory_size")
-    if fresh and use.written_before < 0.5:
+    if memory.sizes is not None and use.rows_written >= 0.85 * memory.rows:  # rows read again and again are kept
+        cause = f"{use.rows_written:.0f} of {memory.rows} rows are written"
+        found.append(f"{cause}, so that old words make room: try a larger memory_size")
+    if past and use.written_before < 0.25:
         cause = f"{1 - use.written_before:.0%} of what is read was never written"
-        found.append(f"{cause}: queries do not find the words; let both begin large, and reads sharp")
-    elif use.age < 1:
+        found.append(f"{cause}: begin with larger queries and words (words=2 of sparsam.Start)")
+    elif past and use.age < 1:
         cause = f"words are read {use.age:.1f} steps after they were written"
-        found.append(f"{cause}: the controller holds the rest by itself; let its forget gate begin lower")
+        found.append(
+            f"{cause}: the task needs no memory, or the controller holds the rest itself (forget=-2 of sparsam.Start)"
+        )
     choice = memory.rows if memory.sizes is None else memory.sizes.k
-    if use.read_weight < min(1.5 / choice, 0.4):
+    strengths = [gates[field.name] for field in memory.interface.fields if field.role == "sharpness"]
+    if use.read_weight < min(1.5 / choice, 0.4) and min(strengths) < 4:  # with more, words that are alike share a read
         cause = f"reads are blurred (the largest weight of {choice} is {use.read_weight:.2f})"
-        found.append(f"{cause}: let the strength begin higher")
+        found.append(f"{cause}: begin with a higher strength (sharpness=5 of sparsam.Start)")
     return found

@@ -126,12 +126,13 @@ class Trace:
     def summary(self) -> Summary:
         """How the memory was used, in a few numbers."""
         reads, writes = self.reads(), self.writes()
+        words = writes.select(writes.weight >= WRITTEN)
         seen, written = self.reads_and_writes()
         found, weights, ages = written >= 0, seen.weight, seen.time - written
         sequences, steps = _distinct(self.batch), _distinct(self.time, self.batch)
         return Summary(
             rows_read=_share(_distinct(reads.batch, reads.row), sequences),
-            rows_written=_share(_distinct(writes.batch, writes.row), sequences),
+            rows_written=_share(_distinct(words.batch, words.row), sequences),
             read_weight=_share(reads._largest().sum(), _distinct(reads.time, reads.batch, reads.head)),
             write_weight=_share(writes.weight.sum(), steps),
             written_before=_share(weights[found].sum(), weights.sum()),

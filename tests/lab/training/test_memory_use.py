@@ -69,6 +69,6 @@ class Notes(Silent):
 def test_a_run_gives_its_advice_once_and_not_at_its_beginning(tiny: Any, tmp_path: Path) -> None:
     notes, full = Notes(), ("model.name=sam", "model.memory_size=16", "steps=20", "eval_every=1")
     train(tiny(*full), tmp_path / "run", display=notes)
-    assert [text.partition(":")[0] for text in notes.said if "all 16 rows" in text] == ["minibatch 2"]
+    assert [text.partition(":")[0] for text in notes.said if "of 16 rows" in text] == ["minibatch 2"]
     events = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
     assert sum("written_before" in event for event in events) == 20
