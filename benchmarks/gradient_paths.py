@@ -99,7 +99,7 @@ def trained(minibatches: int, seed: int, hidden: int, report: Callable[[int, flo
 
 def with_cuts(task: Any, model: sparsam.SAM, count: int, memory_size: int = 512) -> dict[str, Any]:
     """Norms of the same minibatches' gradients for each cut, and the largest growth backward in time without one."""
-    sizes = dict(hidden_size=model.hidden_size, memory_size=memory_size, engine="reference")
+    sizes: dict[str, Any] = {"hidden_size": model.hidden_size, "memory_size": memory_size, "engine": "reference"}
     plain = CutSAM(task.input_size, task.output_size, **sizes)
     plain.load_state_dict(model.state_dict())
     drawn = [task.sample(BATCH, torch.Generator().manual_seed(100 + number)) for number in range(count)]
