@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparsam.lab.pages.tables import Claim, Records, shell, spread, table
+from sparsam.lab.pages.tables import Claim, Records, runs_of, shell, spread, table, wrapped
 
 SLICES = ("4 pairs in 64", "64 pairs in 256", "256 pairs in 1024")
 LARGE = "100,000 pairs, 524,288 rows, delta 0.5, K 1"
@@ -15,13 +15,21 @@ def _after_three(records: Records) -> list[float]:
     return [100 * run["test"]["mean"] for run in runs.values()]
 
 
+def _copies(records: Records) -> dict[int, dict[str, float]]:
+    """Wrong bits by number of items, for each seed."""
+    return {
+        run["seed"]: {size: test["bits_per_sequence"] for size, test in run["tests"]["tests"].items()}
+        for run in runs_of(records["results/copy_lengths"], "copy-sdnc")
+    }
+
+
 def claims(records: Records) -> list[Claim]:
     mqar = records["results/beside"]["mqar"]
     many = 100 * mqar["crowded-memory-selective-0"]["tests"][LARGE]["error_rate"]
     sam = records["results/babi"]["sam-0, retold"]["test"]
     ours = _after_three(records)
-    copy = records["results/copy_lengths"]["rows"]
-    worst = max(row["bits"]["100"] for row in copy)
+    copy = _copies(records)
+    worst = max(bits["100"] for bits in copy.values())
     return [
         Claim(
             "100,000 key-value pairs, trained on 256",
@@ -72,8 +80,8 @@ def page(records: Records) -> str:
         for size in ("1,000 pairs", "10,000 pairs", LARGE, "100,000 pairs, auto, 524,288 rows, delta 0.5, K 1")
     ]
     copies = [
-        [row["seed"], *(f"{row['bits'][size]:.3g}" for size in ("20", "40", "100", "200", "400"))]
-        for row in copy["rows"]
+        [seed, *(f"{bits[size]:.3g}" for size in ("20", "40", "100", "200", "400"))]
+        for seed, bits in _copies(records).items()
     ]
     scratch = records["results/babi_from_scratch"]
     sam = records["results/babi"]["sam-0, retold"]["test"]
@@ -122,9 +130,9 @@ The [notebook](../notebook/babi_and_omniglot.md) has the commands and SDNC's oth
 
 ## Copy beyond the trained length
 
-An SDNC with a feed-forward controller, trained on 1 to 40 items of 6 bits. Wrong bits per sequence:
+{wrapped(copy["protocol"])} Wrong bits per sequence:
 
 {table(["seed", "20 items", "40", "100", "200", "400"], copies)}
 
-{shell([copy["command"]])}
+{shell(copy["commands"])}
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparsam.lab.pages.tables import Claim, Records, count, shell, table
+from sparsam.lab.pages.tables import Claim, Records, count, differences, shell, table, wrapped
 
 CUES = "exact, 256 cues"
 
@@ -62,8 +62,10 @@ Chance is {wide["chance"]} bits for values of 96 bits, as in the paper, and 8 fo
     sparsam reproduce extrapolation --model sam-linear --budget 700
     python -m benchmarks.long_recall weights/recall-near-sam.safetensors --sizes 10000 50000 200000
 
-Differences from the paper, for values of 96 bits: 400 hidden units instead of 100, key and value in one step, 128 cues per
-training episode, one seed ({count(wide["minibatches"])} minibatches, {count(wide["seconds"])} s on one core).
+{wrapped("Protocol: " + record["protocol"])}
+
+{differences(record)}
+- One seed ({count(wide["minibatches"])} minibatches, {count(wide["seconds"])} s on one core).
 
 The models for values of 16 bits ship as `recall-near-sam` and `recall-curriculum-sam`. They are an earlier run of figure 3's
 recipe, resumed at a lower rate up to level 10,000. 'Near keys' then trained for 398 more minibatches, in which half of the

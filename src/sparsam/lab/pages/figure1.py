@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from sparsam.lab.pages.tables import Claim, Records, count, table
 
+NTM = "NTM step over SAM step"
 FULL = "full 1,000,000 words: step over nn.LSTM step, 8 threads"
 
 
+def _over_sam(records: Records, what: str) -> float:
+    """NTM's step over SAM's at a million words, by those of the two readings of each that favour SAM least."""
+    read = records["bench/speed"]["raw"]
+    steps, curves = read["us per step"], read["curves"]
+    ntm = [steps["NTM 1,000,000"], 1e3 * curves["NTM"]["1000000"]]
+    blank = [steps["SAM 1,000,000"], 1e3 * curves["SAM"]["1000000"]]
+    ratio: float = min(ntm) / (steps["SAM filled 1,000,000"] if what == "filled" else max(blank))
+    return ratio
+
+
 def claims(records: Records) -> list[Claim]:
-    filled = records.figure("speed", "NTM step over SAM step, N = 1,000,000 filled")
+    filled = _over_sam(records, "filled")
     bytes_ = records.figure("memory", "NTM bytes over SAM bytes")
     return [
         Claim(
@@ -57,11 +68,13 @@ What grows is the search, with the words *written so far*. In a memory full of a
 
 def page(records: Records) -> str:
     def lines(bench: str) -> str:
-        rows = [
-            [line["figure"], f"{line['reached']:,.3g}" if line["reached"] < 1000 else count(line["reached"]),
-             line["unit"], line["paper"] or "-"]
-            for line in records[f"bench/{bench}"]["lines"]
-        ]  # fmt: skip
+        rows = []
+        for line in records[f"bench/{bench}"]["lines"]:
+            name, reached = line["figure"], line["reached"]
+            if name.startswith(NTM):
+                reached = _over_sam(records, "filled" if "filled" in name else "blank")
+            shown = f"{reached:,.3g}" if reached < 1000 else count(reached)
+            rows.append([name, shown, line["unit"], line["paper"] or "-"])
         return table(["figure", "measured", "unit", "the paper"], rows)
 
     speed, read = records["bench/speed"]["machine"], records["bench/speed"]["raw"]
@@ -84,8 +97,8 @@ first checks outputs and gradients against the reference engine.
 
 The paper did not measure a **blank** memory, which is how most episodes begin. Only written words are searched, so a million
 blank words are nearly free. In a memory **full** of random words, exact search scores every word. NTM and DAM run with as
-many batch elements as fit into RAM, and their time is scaled to 8. NTM's step at a million words took {lines_read:.1f} s in the
-run behind the table and {curve_read:.1f} s in the run behind the picture. Machine: {speed["processor"]}, {speed["threads"]} threads, torch {speed["torch"]}.
+many batch elements as fit into RAM, and their time is scaled to 8. NTM's step at a million words was read twice, {curve_read:.1f} s and
+{lines_read:.1f} s; both ratios take the reading that favours SAM least. Machine: {speed["processor"]}, {speed["threads"]} threads, torch {speed["torch"]}.
 
 With approximate search, in a memory full of words that a trained model wrote, NTM's step takes
 {count(records.figure("ann", "NTM step over that step"))} times as long as SAM's, and SAM's {records.figure("ann", FULL):.0f} times as long as `nn.LSTM`'s

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from sparsam.lab.pages.tables import Claim, Records, shell, spread, table
+from sparsam.lab.pages.tables import Claim, Records, differences, runs_of, shell, spread, table, wrapped
 
 MODELS = {"SAM": "sam", "SDNC": "sdnc", "DAM": "dam", "NTM": "ntm", "LSTM": "lstm"}
 
 
 def _errors(records: Records, model: str, size: str) -> list[float]:
-    runs = records["results/omniglot_pixels"]["runs"]
-    mine = [run["test"] for name, run in sorted(runs.items()) if name.rpartition("-")[0] == model]
+    mine = [run["tests"]["test"] for run in runs_of(records["results/omniglot_pixels"], model)]
     return [test[size]["error"] for test in mine if size in test]
 
 
@@ -70,13 +69,11 @@ Mean test error over all presentations, ± standard deviation over seeds:
 
 {table(["model", *sizes, "seeds"], rows)}
 
-{shell([record["command"]])}
+{shell(record["commands"])}
 
-Protocol: 1,200 minibatches for every model, 4 to 16 test episodes of each size, and test characters that occur neither in
-training nor in validation. A model can only guess the first presentation of a character, so the floor is 0.1.
+{wrapped("Protocol: " + record["protocol"])}
 
-Differences from the paper: a convolutional encoder is trained beforehand on the training characters, and the controller is
-feed-forward. We chose both on SAM. The paper feeds pixels to the models directly.
+{differences(record)}
 
 **We did not tune the dense baselines as we tuned SAM.** DAM learns slowly, and NTM and LSTM stay at chance, where the paper's
 do not. So this table shows that SAM and SDNC work at this size, not how much better they are. DNC was not run.

@@ -8,9 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median, stdev
+from textwrap import fill
 from typing import Any
 
-__all__ = ["Claim", "Records", "count", "mean", "median", "runs_of", "shell", "spread", "table"]
+__all__ = [
+    "Claim", "Records", "count", "differences", "end", "mean", "median", "protocol", "runs_of", "shell", "spread", "table",
+    "wrapped",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,30 @@ def count(value: float) -> str:
     return f"{round(value):,}"
 
 
-def runs_of(rows: Iterable[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    """The rows of runs `name`-0, `name`-1, ..., by seed."""
-    found = [row for row in rows if row["run"].rpartition("-")[0] == name]
-    return sorted(found, key=lambda row: row["seed"])
+def runs_of(record: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """A record's runs `name`-0, `name`-1, ..., by seed."""
+    found = [run for key, run in record["runs"].items() if key.rpartition("-")[0] == name]
+    return sorted(found, key=lambda run: run["seed"])
+
+
+def end(run: dict[str, Any]) -> float:
+    """Wrong bits per sequence at the end of a run."""
+    bits: float = run["tests"]["end"]["bits_per_sequence"] if "end" in run["tests"] else run["curve"][-1][1]
+    return bits
+
+
+def protocol(record: dict[str, Any]) -> str:
+    """The setting that a record names, as a paragraph."""
+    return wrapped(record["protocol"])
+
+
+def differences(record: dict[str, Any]) -> str:
+    """What differs from the paper, as a list."""
+    lines = [wrapped(f"- {entry}", "  ") for entry in record["differences"]]
+    return "\n".join(["Differences from the paper:", "", *lines])
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """`text` as a sentence, in lines that a terminal shows whole."""
+    whole = text if text.endswith((".", ":")) else f"{text}."
+    return fill(whole, 125, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

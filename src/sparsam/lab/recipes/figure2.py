@@ -42,13 +42,22 @@ MODELS = {
 PAPER = ("lstm", "ntm", "dam", "sam-linear", "sam-ann")  # what the figure shows; the others are for the asking
 DENSE = ("ntm", "dam")
 RATES = (1e-5, 1e-4, 5e-4, 1e-3)
-RATE_PROTOCOL = (
-    "100 hidden units, 4 heads, words of 32, DAM with 128 words, minibatches of 8, RMSProp at a constant rate with "
-    "decay 0.99, gradient norm clipped to 1, first weights as torch draws them; copy of 1 to 20 items of 6 bits, "
-    "recall of 3 to 6 pairs of items of three vectors of 6 bits, one cue in training and evaluation; 256 sequences are "
-    "evaluated"
+CLAIM = "SAM learns copy about as fast as the dense models, and associative recall and priority sort faster (figure 2)"
+SIZES = (
+    "100 hidden units, 4 heads, words of 32 numbers, K = 4; SAM has 1,024 words, NTM and DAM have 128. Copy of 1 to 20 "
+    "items of 6 bits, recall of 3 to 6 pairs of items of three vectors of 6 bits, sort of 20 keys of 6 bits. "
+    'Minibatches of 8, gradient norm clipped to 1, `start="plain"`. An evaluation has 256 sequences.'
 )
-RATE_DIFFERENCES = ("One process in place of 8 asynchronous workers", "Fewer seeds than 30")
+PROTOCOL = f"{SIZES} RMSProp with decay 0.99 and learning rate 1e-3, falling to 1e-4 after 10,000 minibatches."
+DIFFERENCES = (
+    "The learning rate was chosen on SAM. The paper tried rates from 1e-6 to 5e-4 and took 1e-5, the best for DAM.",
+    "In training, a recall episode asks for every pair. The evaluation asks for one, as in the paper.",
+    "One process, where the paper has 8 asynchronous workers.",
+    "Fewer seeds than the paper's 30.",
+)
+RATE_CLAIM = "The learning rate that suits DAM best on copy and recall is used for all models (figure 2)"
+RATE_PROTOCOL = f"{SIZES} RMSProp with decay 0.99 at a constant rate; recall with one cue, in training as well."
+RATE_DIFFERENCES = DIFFERENCES[2:]
 
 
 @register
@@ -76,7 +85,8 @@ def figure2(
 
     runs = grid(config, tasks, models, seeds)
     runs = {name: run for name, run in runs.items() if run.seed < 3 or run.model.name not in DENSE}
-    return Experiment("figure2", "Learning on the NTM tasks (figure 2)", runs, solved=0.1)
+    title = "Learning on the NTM tasks (figure 2)"
+    return Experiment("figure2", title, runs, 0.1, claim=CLAIM, protocol=PROTOCOL, differences=DIFFERENCES)
 
 
 @register
@@ -97,8 +107,7 @@ def figure2_rates(
         return replace(base, optimizer=optimizer, checkpoint_every=500)
 
     runs = grid(config, tasks, list(trials), seeds)
-    claim = "The learning rate of figure 2: the best for DAM of the paper's rates, on copy and recall"
     title = "Learning rates on the NTM tasks (figure 2)"
     return Experiment(
-        "figure2-rates", title, runs, 0.1, claim=claim, protocol=RATE_PROTOCOL, differences=RATE_DIFFERENCES
+        "figure2-rates", title, runs, 0.1, claim=RATE_CLAIM, protocol=RATE_PROTOCOL, differences=RATE_DIFFERENCES
     )

@@ -3,12 +3,17 @@
     {"schema": 1, "claim": ..., "protocol": ..., "differences": [...], "commands": [...], "runs": {name: {...}}}
 
 A run names its command, commit, machine, versions, model, seed, minibatches and seconds, how it ended, the error on
-validation as it went (`curve`), and what was tested after it had ended. A further command adds its runs to the file.
+validation as it went (`curve`), and what was tested after it had ended; one with a curriculum the level it reached and
+after how many seconds (`levels`). A further command adds its runs to the file.
+
+Records of before have the same keys, with null where nothing was noted, and what fits none of them under names of its
+own.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +22,12 @@ from sparsam.lab.training.config import RunConfig
 from sparsam.lab.training.files import write_atomic
 from sparsam.lab.training.folder import RunFolder
 
-__all__ = ["KEYS", "RUN_KEYS", "check", "write"]
+__all__ = ["KEYS", "RUN_KEYS", "check", "text", "write"]
 
 KEYS = ("schema", "claim", "protocol", "differences", "commands", "runs")
 RUN_KEYS = ("command", "commit", "machine", "versions", "model", "seed", "minibatches", "seconds", "ended", "error",
             "curve", "tests")  # fmt: skip
+_GAP = re.compile(r",\n\s+")
 TESTS = ("validation", "test", "tests")  # files of a run's folder that a report writes
 
 
@@ -32,7 +38,7 @@ def write(file: str | Path, experiment: Experiment, out: str | Path, command: st
         ValueError: when a run was trained with other settings than the experiment's, or none has ended.
     """
     file, out = Path(file), Path(out)
-    record = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"commands": [], "runs": {}}
+    found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"commands": [], "runs": {}}
     runs = {}
     for name, config in experiment.runs.items():
         folder = RunFolder(out / name)
@@ -41,22 +47,29 @@ def write(file: str | Path, experiment: Experiment, out: str | Path, command: st
             runs[name] = _run(folder, command)
     if not runs:
         raise ValueError(f"{out} holds no run of {experiment.name} that has ended")
-    record = {
+    record = found | {
         "schema": 1,
         "claim": experiment.claim,
         "protocol": experiment.protocol,
         "differences": list(experiment.differences),
-        "commands": [*(entry for entry in record["commands"] if entry != command), command],
-        "runs": record["runs"] | runs,
+        "commands": [*(entry for entry in found["commands"] if entry != command), command],
+        "runs": found["runs"] | runs,
     }
     check(record)
-    write_atomic(file, (json.dumps(record, indent=1) + "\n").encode())
+    write_atomic(file, text(record).encode())
     return record
+
+
+def text(record: dict[str, Any]) -> str:
+    """A record as JSON, with lists of plain values on one line each."""
+    lines = json.dumps(record, indent=1, ensure_ascii=False)
+    return re.sub(r"\[\n\s+([^][{}]*?)\n\s+\]", lambda found: f"[{_GAP.sub(', ', found[1])}]", lines) + "\n"
 
 
 def check(record: dict[str, Any]) -> None:
     """Raises ValueError naming what a record lacks."""
     missing = [key for key in KEYS if key not in record]
+    missing += [key for key in ("claim", "protocol", "commands") if key in record and not record[key]]
     for name, run in record.get("runs", {}).items():
         missing += [f"runs.{name}.{key}" for key in RUN_KEYS if key not in run]
         if run.get("command") not in record.get("commands", []):
@@ -69,6 +82,10 @@ def _run(folder: RunFolder, command: str) -> dict[str, Any]:
     config, result, origin = folder.config(), folder.result() or {}, folder.origin() or {}
     headline = next(iter(result.get("evaluation", {})), "loss")
     tests = {name: folder.path / f"{name}.json" for name in TESTS}
+    curriculum = {
+        "level": result.get("level"),
+        "levels": {str(event["level"]): event["seconds"] for event in folder.events("level")},
+    }
     return {
         "command": command,
         "commit": origin.get("commit"),
@@ -82,6 +99,7 @@ def _run(folder: RunFolder, command: str) -> dict[str, Any]:
         "error": headline,
         "curve": [[event["step"], round(event[headline], 5)] for event in folder.events("eval") if headline in event],
         "tests": {name: json.loads(path.read_text()) for name, path in tests.items() if path.exists()},
+        **(curriculum if config.curriculum else {}),
     }
 
 
