@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,10 @@ import torch
 
 import sparsam
 from benchmarks.recall import recall_along
+from benchmarks.report import as_record
 from sparsam import indexes
 from sparsam.lab.recipes.figure2 import MODELS, OPTIMIZER, TASKS
+from sparsam.lab.recipes.record import text
 
 # A memory of this task holds fewer words than the default at which `Auto` changes over, so it does earlier here.
 INDEXES: dict[str, indexes.Index] = {
@@ -219,7 +222,7 @@ def main() -> None:
                 if (name, index, seed) in made:
                     continue
                 runs.append(train(name, index, seed, MOST[name], given.seconds))
-                path.write_text(json.dumps({"solved": SOLVED, "runs": runs}, indent=1) + "\n")
+                path.write_text(text(as_record("ann_training", {"solved": SOLVED, "runs": runs}, sys.argv[1:])))
                 print(table_row(runs[-1]), flush=True)
     print("\n".join(["", SUMMARY_HEADER, *summary_rows(runs)]))
     plot(runs, path.with_suffix(".png"))

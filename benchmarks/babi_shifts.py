@@ -11,8 +11,8 @@ the task's own rule.
 from __future__ import annotations
 
 import argparse
-import json
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,7 +22,9 @@ from random import Random
 import numpy as np
 import torch
 
+from benchmarks.report import as_record
 from sparsam.lab.data.babi import Story, words_of
+from sparsam.lab.recipes.record import text
 from sparsam.lab.tasks.babi.task import encode, question_results
 from sparsam.lab.training.trained import load_model
 
@@ -251,7 +253,7 @@ def main() -> None:
     if settings.out:
         result = {"stories": settings.stories, "seed": 0, "rows": rows}
         settings.out.mkdir(parents=True, exist_ok=True)
-        (settings.out / "babi_shifts.json").write_text(json.dumps(result, indent=2) + "\n")
+        (settings.out / "babi_shifts.json").write_text(text(as_record("babi_shifts", result, sys.argv[1:])))
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ queries and write words.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from torch import Tensor
 
 import sparsam
 from benchmarks.learn_tasks import TASKS
+from benchmarks.report import as_record
+from sparsam.lab.recipes.record import text
 from sparsam.start import STARTS
 
 PAIRS, WINDOW = 8, 100
@@ -109,7 +111,8 @@ def main() -> None:
             last = runs[-1]["rows"][-1]
             shown = " ".join(f"{name} {value:.4g}" for name, value in last.items())
             print(f"{way}, seed {seed}: {shown}", flush=True)
-            given.out.write_text(json.dumps({"torch": torch.__version__, "runs": runs}, indent=1) + "\n")
+            found = {"torch": torch.__version__, "runs": runs}
+            given.out.write_text(text(as_record("first_minibatches", found, sys.argv[1:])))
 
 
 if __name__ == "__main__":

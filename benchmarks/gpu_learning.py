@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ from typing import Any
 import torch
 
 import sparsam
+from benchmarks.report import as_record
 from sparsam.lab.recipes.figure2 import TASKS
+from sparsam.lab.recipes.record import text
 from sparsam.lab.training.config import TaskConfig
 
 SMALL = {
@@ -77,7 +80,7 @@ def main() -> None:
             found[f"{name}, {str(dtype).removeprefix('torch.')}"] = learn(name, dtype, given.steps, given.small)
             print(json.dumps(found), flush=True)
             given.out.parent.mkdir(parents=True, exist_ok=True)
-            given.out.write_text(json.dumps(found, indent=1) + "\n")
+            given.out.write_text(text(as_record("gpu_learning", found, sys.argv[1:])))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from benchmarks import benchmark
 from benchmarks.correct import require_equal
 from benchmarks.report import Line, Report
 from benchmarks.resident import graph_bytes, resident_bytes
+from benchmarks.setting import PROTOCOL as PROTOCOL
 from benchmarks.setting import SIZES, STEPS, model_of
 from sparsam.engines.boundary import kept_bytes
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import json
+import importlib
 import platform
+import re
+import shlex
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from benchmarks import NAMES
 from benchmarks.timing import QUIET, SPREAD, Timing, Watch
+from sparsam.lab.recipes import record
+from sparsam.lab.training.folder import commit
 
 UNTIMED = ("", "KiB", "MiB", "bytes", "bits", "words")
 
@@ -72,7 +78,7 @@ class Report:
         print("  " + "  |  ".join(part for part in line.row() if part), flush=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """Lines, raw measurements, and what they were measured with."""
+        """Lines, raw measurements, and what they were measured with, as a record (`sparsam.lab.recipes.record`)."""
         machine = {
             "python": platform.python_version(),
             "torch": torch.__version__,
@@ -80,7 +86,7 @@ class Report:
             "processor": processor(),
         }
         lines = [{**asdict(line), "met": line.met} for line in self.lines]
-        return {"machine": machine, "lines": lines, "raw": self.raw}
+        return as_record(self.name, {"machine": machine, "lines": lines, "raw": self.raw})
 
     def table(self) -> str:
         """All lines as a Markdown table."""
@@ -93,8 +99,25 @@ class Report:
         """Write `<name>.json` in `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.name}.json"
-        path.write_text(json.dumps(self.to_dict(), indent=1) + "\n")
+        path.write_text(record.text(self.to_dict()), encoding="utf-8")
         return path
+
+
+def as_record(name: str, found: dict[str, Any], arguments: Sequence[str] = ()) -> dict[str, Any]:
+    """What benchmark `name` found as a record: its module's first lines are the claim, the others the protocol."""
+    module = importlib.import_module(f"benchmarks.{name}")
+    said = re.sub(r"^`[^`]+`: |^ {4}.*$", "", (module.__doc__ or "").strip(), flags=re.MULTILINE)
+    claim, _, rest = (" ".join(part.split()) for part in said.partition("\n\n"))
+    command = ["sparsam", "bench", name] if name in NAMES else ["python", "-m", f"benchmarks.{name}"]
+    head = {
+        "schema": 1,
+        "claim": claim[:1].upper() + claim[1:],
+        "protocol": getattr(module, "PROTOCOL", rest or claim),
+        "differences": [],
+        "commands": [shlex.join([*command, *arguments])],
+        "commit": commit(),
+    }
+    return head | found
 
 
 def processor() -> str:

@@ -18,6 +18,7 @@ from benchmarks.correct import require_equal
 from benchmarks.report import Line, Report
 from benchmarks.resident import graph_bytes, resident_bytes
 from benchmarks.setting import BATCH, SIZES, STEPS, model_of, training_step
+from benchmarks.setting import PROTOCOL as PROTOCOL
 from benchmarks.timing import once, take_turns
 from sparsam.engines.boundary import kept_bytes
 

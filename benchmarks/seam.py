@@ -13,6 +13,7 @@ from benchmarks import benchmark
 from benchmarks.correct import require_equal
 from benchmarks.report import Line, Report
 from benchmarks.setting import BATCH, LSTM_INPUT, SIZES, STEPS, lstm_step, model_of, training_step
+from benchmarks.setting import PROTOCOL as PROTOCOL
 from benchmarks.timing import take_turns
 
 MILLION = 1_000_000

@@ -12,6 +12,11 @@ from sparsam.models import build
 SIZES = {"input_size": 8, "output_size": 8, "hidden_size": 100, "word_size": 32, "num_heads": 4}
 BATCH, STEPS = 8, 100
 LSTM_INPUT = SIZES["input_size"] + SIZES["num_heads"] * SIZES["word_size"]  # what SAM's controller sees: 136
+PROTOCOL = (
+    f"Batch {BATCH}, {STEPS} steps, {SIZES['hidden_size']} hidden units, words of {SIZES['word_size']} numbers, "
+    f"{SIZES['num_heads']} heads, K = 4, forward and backward, where a line says nothing else. Each benchmark first "
+    "checks outputs and gradients against the reference engine."
+)
 
 
 def model_of(name: str, memory_size: int, **kwargs: Any) -> Any:

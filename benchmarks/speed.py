@@ -13,6 +13,7 @@ from benchmarks.correct import require_equal
 from benchmarks.report import Line, Report
 from benchmarks.resident import available_bytes
 from benchmarks.setting import BATCH, STEPS, lstm_step, model_of, training_step
+from benchmarks.setting import PROTOCOL as PROTOCOL
 from benchmarks.timing import once, take_turns
 
 MILLION = 1_000_000

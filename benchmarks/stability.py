@@ -10,7 +10,7 @@ norm of 1. Copies of 1 to 96 items, or with `--task sort` 8 keys to put in order
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -21,7 +21,9 @@ from typing import Any
 import torch
 
 import sparsam
+from benchmarks.report import as_record
 from sparsam.lab import tasks
+from sparsam.lab.recipes.record import text
 
 TASKS = {
     "copy": ("copy", {"bits": 6, "min_size": 1, "max_size": 96}),
@@ -131,7 +133,7 @@ def main() -> None:
             f"median {last.get('median', 0):.2f} p99 {last.get('p99', 0):.1f}",
             flush=True,
         )
-        given.out.write_text(json.dumps({"torch": torch.__version__, "runs": runs}, indent=1) + "\n")
+        given.out.write_text(text(as_record("stability", {"torch": torch.__version__, "runs": runs}, sys.argv[1:])))
 
     measure(given.model, given.task, given.clip, given.seeds, given.minibatches, given.seconds, given.processes, done)
 

@@ -6,8 +6,8 @@ A run names its command, commit, machine, versions, model, seed, minibatches and
 validation as it went (`curve`), and what was tested after it had ended; one with a curriculum the level it reached and
 after how many seconds (`levels`). A further command adds its runs to the file.
 
-Records of before have the same keys, with null where nothing was noted, and what fits none of them under names of its
-own.
+A benchmark's record has the same head and, in place of runs of a recipe, what it measured. Records of before have null
+where nothing was noted, and what fits no key under names of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sparsam.lab.training.folder import RunFolder
 
 __all__ = ["KEYS", "RUN_KEYS", "check", "text", "write"]
 
-KEYS = ("schema", "claim", "protocol", "differences", "commands", "runs")
+KEYS = ("schema", "claim", "protocol", "differences", "commands")
 RUN_KEYS = ("command", "commit", "machine", "versions", "model", "seed", "minibatches", "seconds", "ended", "error",
             "curve", "tests")  # fmt: skip
 _GAP = re.compile(r",\n\s+")
@@ -70,7 +70,8 @@ def check(record: dict[str, Any]) -> None:
     """Raises ValueError naming what a record lacks."""
     missing = [key for key in KEYS if key not in record]
     missing += [key for key in ("claim", "protocol", "commands") if key in record and not record[key]]
-    for name, run in record.get("runs", {}).items():
+    runs = record.get("runs", {})  # a benchmark's are a list, in a form of its own
+    for name, run in runs.items() if isinstance(runs, dict) else ():
         missing += [f"runs.{name}.{key}" for key in RUN_KEYS if key not in run]
         if run.get("command") not in record.get("commands", []):
             missing.append(f"commands: {run.get('command')!r}, which {name} names")
