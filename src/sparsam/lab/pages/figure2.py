@@ -83,8 +83,8 @@ def page(records: Records) -> str:
         cells = [name]
         for task in TASKS:
             mine = runs_of(timed, f"{task}-{key}")
-            final, seconds = median(end(run) for run in mine), median(run["seconds"] for run in mine)
-            cells.append(f"{final:.2g} bits, {count(seconds)} s ({len(mine)})")
+            bits, seconds = median(end(run) for run in mine), median(run["seconds"] for run in mine)
+            cells.append(f"{bits:.2g} bits, {count(seconds)} s ({len(mine)})")
         by_time.append(cells)
     return f"""# Figure 2: learning curves
 
