@@ -47,6 +47,13 @@ def test_a_page_is_short(page: Path) -> None:
     assert words(text) <= (1500 if page.parent.name == "results" else 2000)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}-{page.stem}")
+def test_code_fits_a_laptop(page: Path) -> None:
+    """100 characters are what a code block shows beside both menus, at 1,280 pixels, without scrolling."""
+    blocks = re.findall(r"```.*?\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert not [line for block in blocks for line in block.splitlines() if len(line) > 100]
+
+
 def test_all_pages_together_are_short() -> None:
     assert sum(words(page.read_text(encoding="utf-8")) for page in PAGES) <= 22_000
 

@@ -220,7 +220,7 @@ def unknown_setting(path: str, key: str, known: Iterable[str]) -> str:
     """What to say of the setting `path`, whose part `key` is none of the `known` ones."""
     names = sorted(known)
     hint = checks.did_you_mean(key, names) or f" (known: {', '.join(names)})"
-    return f"setting: expected one that there is, got {path!r}{hint}"
+    return f"{path}: unknown setting{hint}"
 
 
 def _not_there(key: str, model: str) -> str:
