@@ -33,6 +33,7 @@ LAYERS = (
     ("lab/training/",),
     ("lab/viewer/",),
     ("lab/plots/",),
+    ("lab/agents/",),
     ("lab/recipes/",),
     ("lab/pages/",),
     ("lab/cli/", "lab/__init__.py"),

@@ -1,0 +1,124 @@
+"""Everything that decides an agent's run, as JSON and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sparsam import checks
+from sparsam.lab.agents.cores import CORES
+from sparsam.lab.agents.environments import HORIZONS, PILOTS, POPGYM
+from sparsam.lab.argument_types import check_fields
+from sparsam.lab.training.config import from_dict
+from sparsam.lab.training.folder import RunFolder
+
+
+@dataclass
+class EnvironmentConfig:
+    """An environment by name; `longest` is for those of any length, in training."""
+
+    name: str = "RepeatPreviousEasy"
+    longest: int = 100
+
+    def __post_init__(self) -> None:
+        check_fields(self, "task.")
+        checks.one_of("task.name", self.name, (*POPGYM, *PILOTS, *HORIZONS))
+
+
+@dataclass
+class CoreConfig:
+    """What the agent remembers with."""
+
+    name: str = "sam"
+
+    def __post_init__(self) -> None:
+        check_fields(self, "model.")
+        checks.one_of("model.name", self.name, CORES)
+
+
+@dataclass
+class PPOConfig:
+    """PPO (Schulman et al., 2017) with truncated backpropagation through a rollout of `length` steps."""
+
+    learning_rate: float = 1e-3
+    final_rate: float = 1e-4  # the rate falls to this in a straight line
+    discount: float = 0.99
+    trace: float = 0.95  # lambda of the generalised advantage estimation
+    clip: float = 0.2  # of the ratio of new to old probabilities
+    entropy: float = 0.01
+    value: float = 0.5  # weight of the value's loss
+    norm: float = 0.5  # the gradient's is clipped to this
+    epochs: int = 4
+    parts: int = 4  # minibatches of whole sequences that a rollout is cut into
+    batch: int = 32  # environments side by side
+    length: int = 128
+
+    def __post_init__(self) -> None:
+        check_fields(self, "ppo.")
+        for name in ("epochs", "parts", "batch", "length"):
+            checks.positive_int(f"ppo.{name}", getattr(self, name))
+        if self.batch % self.parts:
+            raise ValueError(f"ppo.parts: expected a divisor of batch {self.batch}, got {self.parts}")
+
+
+@dataclass
+class AgentConfig:
+    """A complete run of one agent; the same config gives the same run on the same machine, interrupted or not."""
+
+    name: str = "agent"
+    seed: int = 0
+    model: CoreConfig = field(default_factory=CoreConfig)
+    task: EnvironmentConfig = field(default_factory=EnvironmentConfig)
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    steps: int = 1_048_576  # of all environments together
+    block: int = 65_536  # steps between checkpoints, where all episodes begin anew and a mean return is taken
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        rollout = self.ppo.batch * self.ppo.length
+        for name, unit in (("block", rollout), ("steps", self.block)):
+            if getattr(self, name) < unit or getattr(self, name) % unit:
+                raise ValueError(f"{name}: expected a multiple of {unit:,}, got {getattr(self, name):,}")
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2) + "\n"
+
+    def decisive(self) -> dict[str, Any]:
+        """What a run's numbers depend on."""
+        return {key: value for key, value in self.to_dict().items() if key != "name"}
+
+    def with_settings(self, settings: Iterable[str]) -> AgentConfig:
+        """A copy with `path=value` settings applied, as `ppo.learning_rate=5e-4`."""
+        values = self.to_dict()
+        for setting in settings:
+            path, equals, text = setting.partition("=")
+            *parents, last = path.split(".")
+            node: Any = values
+            for parent in parents:
+                node = node.get(parent) if isinstance(node, dict) else None
+            if not equals or not isinstance(node, dict) or last not in node:
+                raise ValueError(f"settings: expected path=value with a setting of the run, got {setting!r}")
+            try:
+                node[last] = json.loads(text)
+            except json.JSONDecodeError:
+                node[last] = text
+        return from_dict(AgentConfig, values)
+
+
+class AgentFolder(RunFolder):
+    """A run's folder with an agent's config."""
+
+    def config(self) -> AgentConfig:  # type: ignore[override]
+        try:
+            return from_dict(AgentConfig, json.loads(Path(self.config_file).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{self.path} holds no run (no config.json)") from None
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{self.config_file}: {error}") from error
