@@ -6,7 +6,6 @@ import dataclasses
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from sparsam import checks
@@ -44,9 +43,9 @@ class CoreConfig:
 class PPOConfig:
     """PPO (Schulman et al., 2017) with truncated backpropagation through a rollout of `length` steps."""
 
-    learning_rate: float = 1e-3
-    final_rate: float = 1e-4  # the rate falls to this in a straight line
-    discount: float = 0.99
+    learning_rate: float = 2e-3
+    final_rate: float = 2e-4  # the rate falls to this in a straight line
+    discount: float = 0.9
     trace: float = 0.95  # lambda of the generalised advantage estimation
     clip: float = 0.2  # of the ratio of new to old probabilities
     entropy: float = 0.01
@@ -55,7 +54,7 @@ class PPOConfig:
     epochs: int = 4
     parts: int = 4  # minibatches of whole sequences that a rollout is cut into
     batch: int = 32  # environments side by side
-    length: int = 128
+    length: int = 64
 
     def __post_init__(self) -> None:
         check_fields(self, "ppo.")
@@ -117,8 +116,8 @@ class AgentFolder(RunFolder):
 
     def config(self) -> AgentConfig:  # type: ignore[override]
         try:
-            return from_dict(AgentConfig, json.loads(Path(self.config_file).read_text(encoding="utf-8")))
+            return from_dict(AgentConfig, json.loads(self.config_file.read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise FileNotFoundError(f"{self.path} holds no run (no config.json)") from None
-        except (ValueError, RecursionError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise ValueError(f"{self.config_file}: {error}") from error

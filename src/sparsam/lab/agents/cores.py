@@ -2,6 +2,7 @@
 
     features, state = core.step(x, state, begins)        # x (B, I), begins (B,): these forget first
     features = core.sequence(x, state, begins)           # x (T, B, I), begins (T, B), from the state of the first step
+    features, state = core.run(x, state)                 # x (T, B, I), of one episode
 
 A state is indexed by element, so that a minibatch of environments takes its states along.
 """
@@ -36,6 +37,9 @@ class Core(nn.Module):
     def sequence(self, x: Tensor, state: Any, begins: Tensor) -> Tensor:
         raise NotImplementedError
 
+    def run(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        raise NotImplementedError
+
 
 class Memory(Core):
     """A model of sparsam's, which resets inside a sequence by itself."""
@@ -53,6 +57,10 @@ class Memory(Core):
 
     def sequence(self, x: Tensor, state: Any, begins: Tensor) -> Tensor:
         found: Tensor = self.model(x, state, resets=begins)[0]
+        return found
+
+    def run(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        found: tuple[Tensor, Any] = self.model(x, state)
         return found
 
 
@@ -75,7 +83,7 @@ class Block(Core):
     def initial(self, batch: int) -> Any:
         return States(layer.initial_state(batch) for layer in self.layers)  # type: ignore[operator]
 
-    def _run(self, x: Tensor, state: Any, begins: Tensor) -> tuple[Tensor, Any]:
+    def run(self, x: Tensor, state: Any, begins: Tensor | None = None) -> tuple[Tensor, Any]:
         x, after = self.embed(x), []
         for norm, layer, before in zip(self.norms, self.layers, iter(state)):
             y, kept = layer(norm(x), before, resets=begins)
@@ -84,11 +92,11 @@ class Block(Core):
         return self.output(self.norms[-1](x)), States(after)
 
     def step(self, x: Tensor, state: Any, begins: Tensor) -> tuple[Tensor, Any]:
-        y, state = self._run(x[None], state, begins[None])
+        y, state = self.run(x[None], state, begins[None])
         return y[0], state
 
     def sequence(self, x: Tensor, state: Any, begins: Tensor) -> Tensor:
-        return self._run(x, state, begins)[0]
+        return self.run(x, state, begins)[0]
 
 
 class TorchRecurrent(Core):
@@ -104,10 +112,13 @@ class TorchRecurrent(Core):
         parts = [part[None].contiguous() for part in state.split(self.hidden, dim=1)]
         return tuple(parts) if self.parts == 2 else parts[0]
 
+    def run(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        y, after = self.recurrent(x, self._unpacked(state))
+        return self.output(y), torch.cat([part[0] for part in (after if self.parts == 2 else (after,))], dim=1)
+
     def step(self, x: Tensor, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
-        state = state.masked_fill(begins[:, None], 0.0)
-        y, after = self.recurrent(x[None], self._unpacked(state))
-        return self.output(y[0]), torch.cat([part[0] for part in (after if self.parts == 2 else (after,))], dim=1)
+        y, state = self.run(x[None], state.masked_fill(begins[:, None], 0.0))
+        return y[0], state
 
     def sequence(self, x: Tensor, state: Tensor, begins: Tensor) -> Tensor:
         time, batch = begins.shape
@@ -137,6 +148,11 @@ class Frames(Core):
         frames = torch.cat([state.masked_fill(begins[:, None], 0.0), x], dim=1)
         return self.net(frames), frames[:, self.inputs :]
 
+    def run(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.sequence(x, state, torch.zeros(x.shape[:2], dtype=torch.bool))
+        seen = torch.cat([state, x.transpose(0, 1).flatten(1)], dim=1)
+        return y, seen[:, -self.state_size :]
+
     def sequence(self, x: Tensor, state: Tensor, begins: Tensor) -> Tensor:
         time, batch, _ = x.shape
         before = state.view(batch, FRAMES - 1, self.inputs).transpose(0, 1)
@@ -163,6 +179,10 @@ class Forgetful(Core):
 
     def sequence(self, x: Tensor, state: Tensor, begins: Tensor) -> Tensor:
         found: Tensor = self.model(x, state, begins)[0]
+        return found
+
+    def run(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        found: tuple[Tensor, Tensor] = self.model(x, state, torch.zeros(x.shape[:2], dtype=torch.bool))
         return found
 
 

@@ -6,12 +6,11 @@ at the first step) and a flag at the first step, as POPGym's own baselines see i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 # POPGym (Morad et al., ICLR 2023). NoisyPositionOnlyCartPole is the paper's Noisy Stateless CartPole.
 POPGYM = (
@@ -108,17 +107,21 @@ def _parts(space: Any) -> list[tuple[int, int]]:
     raise TypeError(f"space: expected Discrete, MultiDiscrete, Box or a Tuple of them, got {kind}")
 
 
-class _Corridor:
-    """What the two games of any length have in common: games of lengths that are drawn, side by side."""
+class Horizon:
+    """What the games of any length have in common: games of lengths that are drawn, side by side.
+
+    What is shown and what is paid are functions of the time, the cue and the length, of any shapes that broadcast.
+    """
 
     inputs: int
     actions: int
+    cues: int
+    optimum = 1.0  # the largest return
 
     def __init__(self, batch: int, seed: int, longest: int, shortest: int = 2) -> None:
         self.generator = torch.Generator().manual_seed(seed)
         self.batch, self.shortest, self.longest = batch, shortest, longest
-        self.cue, self.length = torch.zeros(batch, dtype=torch.long), torch.zeros(batch, dtype=torch.long)
-        self.time = torch.zeros(batch, dtype=torch.long)
+        self.cue, self.length, self.time = (torch.zeros(batch, dtype=torch.long) for _ in range(3))
         self._begin(torch.ones(batch, dtype=torch.bool))
 
     def _begin(self, which: Tensor) -> None:
@@ -127,37 +130,39 @@ class _Corridor:
         self.cue, self.length = torch.where(which, cues, self.cue), torch.where(which, lengths, self.length)
         self.time = torch.where(which, 0, self.time)
 
-    @property
-    def cues(self) -> int:
+    def shown(self, time: Tensor, cue: Tensor, length: Tensor) -> Tensor:
         raise NotImplementedError
 
-
-class RepeatFirst(_Corridor):
-    """RepeatFirst of any length: suits come one by one, and every answer is the first; +-1 / length a step."""
-
-    inputs, actions = 5, 4  # a suit, and a flag at the first step
-
-    @property
-    def cues(self) -> int:
-        return 4
+    def paid(self, actions: Tensor, time: Tensor, cue: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
+        """Rewards, and whether the game ends."""
+        raise NotImplementedError
 
     def observe(self) -> Tensor:
-        suits = torch.randint(4, (self.batch,), generator=self.generator)
-        first = self.time == 0
-        seen = torch.zeros(self.batch, 5)
-        seen[torch.arange(self.batch), torch.where(first, self.cue, suits)] = 1.0
-        seen[:, 4] = first
-        return seen
+        return self.shown(self.time, self.cue, self.length)
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor]:
-        rewards = torch.where(actions == self.cue, 1.0, -1.0) / self.length
+        rewards, ended = self.paid(actions, self.time, self.cue, self.length)
         self.time = self.time + 1
-        ended = self.time >= self.length
         self._begin(ended)
         return rewards, ended
 
 
-class TMaze(_Corridor):
+class RepeatFirst(Horizon):
+    """RepeatFirst of any length: suits come one by one, and every answer is the first; +-1 / length a step."""
+
+    inputs, actions, cues = 5, 4, 4  # a suit, and a flag at the first step
+
+    def shown(self, time: Tensor, cue: Tensor, length: Tensor) -> Tensor:
+        suits = torch.randint(self.cues, time.shape, generator=self.generator)
+        first = time == 0
+        suit = nn.functional.one_hot(torch.where(first, cue, suits), self.cues)
+        return torch.cat([suit.float(), first[..., None].float()], dim=-1)
+
+    def paid(self, actions: Tensor, time: Tensor, cue: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.where(actions == cue, 1.0, -1.0) / length, time + 1 >= length
+
+
+class TMaze(Horizon):
     """T-Maze (Bakker, 2001), with time for the shortest way only, as in the passive T-Maze of Ni et al. (2023).
 
     The first observation says at which end of the crossbar the goal lies, and all others down the corridor are alike.
@@ -165,28 +170,19 @@ class TMaze(_Corridor):
     turn at the junction; the right turn is worth 1.
     """
 
-    inputs, actions = 4, 3  # cue left, cue right, corridor, junction
-    cues = 2
+    inputs, actions, cues = 4, 3, 2  # cue left, cue right, corridor, junction
 
-    def observe(self) -> Tensor:
-        seen = torch.zeros(self.batch, 4)
-        seen[:, 2] = (self.time > 0) & (self.time < self.length - 1)
-        seen[:, 3] = self.time == self.length - 1
-        first = self.time == 0
-        seen[first, self.cue[first]] = 1.0
-        return seen
+    def shown(self, time: Tensor, cue: Tensor, length: Tensor) -> Tensor:
+        place = torch.where(time == 0, cue, torch.where(time < length - 1, 2, 3))
+        return nn.functional.one_hot(place, self.inputs).float()
 
-    def step(self, actions: Tensor) -> tuple[Tensor, Tensor]:
-        junction = self.time == self.length - 1
-        right = actions == torch.where(junction, 1 + self.cue, 0)
-        rewards = torch.where(right, torch.where(junction, 1.0, 0.0), -0.1)
-        self.time = self.time + 1
-        ended = junction | ~right
-        self._begin(ended)
-        return rewards, ended
+    def paid(self, actions: Tensor, time: Tensor, cue: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
+        junction = time == length - 1
+        right = actions == torch.where(junction, 1 + cue, 0)
+        return torch.where(right, torch.where(junction, 1.0, 0.0), -0.1), junction | ~right
 
 
-HORIZONS: dict[str, Callable[[int, int, int], Environments]] = {"RepeatFirst": RepeatFirst, "TMaze": TMaze}
+HORIZONS: dict[str, type[Horizon]] = {"RepeatFirst": RepeatFirst, "TMaze": TMaze}
 
 
 def make(name: str, batch: int, seed: int, longest: int = 100) -> Environments:

@@ -137,7 +137,7 @@ def update(agent: Agent, optimizer: torch.optim.Optimizer, rollout: Rollout, ppo
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: 'steps' or 'interrupted'."""
+    """How a run ended: "steps" or "interrupted"."""
 
     reason: str
     signal: int | None = None
@@ -155,32 +155,34 @@ def train(
     place = AgentFolder(folder)
     if not resume:
         place.create(config)  # type: ignore[arg-type]
+    elif place.config().decisive() != config.decisive():
+        raise ValueError(f"{place.path} holds a run with other settings; choose another folder")
     with RunLock(place.path), Interrupt() as interrupt:
         agent, optimizer = begin(config)
-        done, seconds, curve = _restore(place.path / CHECKPOINT, agent, optimizer)
+        done, spent, curve = _restore(place.path / CHECKPOINT, agent, optimizer)
         for block in range(done, config.steps // config.block):
-            began = time.perf_counter()
-            mean, episodes = _block(config, agent, optimizer, block)
-            seconds += time.perf_counter() - began
+            began = time.perf_counter(), time.process_time()
+            returns = _block(config, agent, optimizer, block, lambda: interrupt.signal is not None)
+            if interrupt.signal is not None:  # what was done of this block is done again
+                return Outcome("interrupted", interrupt.signal)
+            spent = spent[0] + time.perf_counter() - began[0], spent[1] + time.process_time() - began[1]
             steps = (block + 1) * config.block
-            curve.append([steps, round(mean, 5), episodes, round(seconds, 1)])
-            _save(place.path / CHECKPOINT, agent, optimizer, block + 1, seconds, curve)
+            mean = sum(returns) / len(returns) if returns else None  # no episode came to its end
+            curve.append([steps, mean, len(returns), round(spent[0], 1)])
+            _save(place.path / CHECKPOINT, agent, optimizer, block + 1, spent, curve)
             _log(place, curve)
             if not quiet:
-                report(f"{steps:9,} steps  {seconds:5.0f} s  mean return {mean:+.3f} of {episodes} episodes")
-            if interrupt.signal is not None and steps < config.steps:
-                return Outcome("interrupted", interrupt.signal)
-    best = max(point[1] for point in curve)
-    rate = config.steps / seconds
+                shown = "-" if mean is None else f"{mean:+.3f}"
+                report(f"{steps:9,} steps  {spent[0]:5.0f} s  mean return {shown} of {len(returns)} episodes")
     place.write_result(
         {
             "reason": "steps",
             "step": config.steps,
             "sequences": sum(point[2] for point in curve),
-            "seconds": round(seconds, 1),
-            "steps_per_second": round(rate, 1),
+            "seconds": round(spent[0], 1),
+            "steps_per_second": round(config.steps / spent[1], 1),  # of processor time: other work does not count
             "parameters": cores.parameters(agent),
-            "evaluation": {"mean_return": best},
+            "evaluation": {"mean_return": max((point[1] for point in curve if point[1] is not None), default=None)},
         }
     )
     return Outcome("steps")
@@ -194,8 +196,18 @@ def begin(config: AgentConfig) -> tuple[Agent, torch.optim.Optimizer]:
     return agent, torch.optim.Adam(agent.parameters(), lr=config.ppo.learning_rate, eps=1e-5)
 
 
-def _block(config: AgentConfig, agent: Agent, optimizer: torch.optim.Optimizer, block: int) -> tuple[float, int]:
-    """The mean return of the episodes that ended in it, and how many they were."""
+def load(place: AgentFolder) -> Agent:
+    """The agent of a run as its last block left it."""
+    config = place.config()
+    agent, optimizer = begin(config)
+    _restore(place.path / CHECKPOINT, agent, optimizer)
+    return agent
+
+
+def _block(
+    config: AgentConfig, agent: Agent, optimizer: torch.optim.Optimizer, block: int, stopped: Callable[[], bool]
+) -> list[float]:
+    """The returns of the episodes that ended in it; it ends early when `stopped`."""
     ppo, seed = config.ppo, 10_000 * (config.seed + 1) + block
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
@@ -204,6 +216,8 @@ def _block(config: AgentConfig, agent: Agent, optimizer: torch.optim.Optimizer, 
     )
     rollouts = config.block // (ppo.batch * ppo.length)
     for number in range(rollouts):
+        if stopped():
+            break
         done = (block * rollouts + number) / (config.steps // config.block * rollouts)
         for group in optimizer.param_groups:
             group["lr"] = ppo.learning_rate + done * (ppo.final_rate - ppo.learning_rate)
@@ -212,29 +226,32 @@ def _block(config: AgentConfig, agent: Agent, optimizer: torch.optim.Optimizer, 
             agent, optimizer, rollout, ppo,
             lambda: torch.randperm(ppo.batch, generator=generator).chunk(ppo.parts),
         )  # fmt: skip
-    returns = actors.returns
-    return (sum(returns) / len(returns) if returns else float("nan")), len(returns)
+    return actors.returns
 
 
-def _save(file: Path, agent: Agent, optimizer: Any, block: int, seconds: float, curve: list[Any]) -> None:
+Spent = tuple[float, float]  # seconds of the clock and of the processor
+
+
+def _save(file: Path, agent: Agent, optimizer: Any, block: int, spent: Spent, curve: list[Any]) -> None:
     buffer = io.BytesIO()
     kept = {"agent": agent.state_dict(), "optimizer": optimizer.state_dict()}
-    torch.save(kept | {"block": block, "seconds": seconds, "curve": curve}, buffer)
+    torch.save(kept | {"block": block, "spent": spent, "curve": curve}, buffer)
     write_atomic(file, buffer.getvalue())
 
 
-def _restore(file: Path, agent: Agent, optimizer: Any) -> tuple[int, float, list[Any]]:
+def _restore(file: Path, agent: Agent, optimizer: Any) -> tuple[int, Spent, list[Any]]:
     if not file.exists():
-        return 0, 0.0, []
+        return 0, (0.0, 0.0), []
     kept = torch.load(file, weights_only=True)
     agent.load_state_dict(kept["agent"])
     optimizer.load_state_dict(kept["optimizer"])
-    return kept["block"], kept["seconds"], kept["curve"]
+    return kept["block"], kept["spent"], kept["curve"]
 
 
 def _log(place: AgentFolder, curve: list[Any]) -> None:
     events = [
         {"kind": "eval", "step": steps, "sequences": steps, "mean_return": mean, "episodes": count, "seconds": seconds}
         for steps, mean, count, seconds in curve
+        if mean is not None
     ]
     write_atomic(place.log_file, "".join(json.dumps(event) + "\n" for event in events).encode())

@@ -19,14 +19,14 @@ from sparsam.lab.training.loop import train
 class Experiment:
     """Named runs, and what is read off them.
 
-    `runs` maps a folder name to its config. A run counts as solved at its first evaluation below `solved`.
-    `test_sizes` asks for an evaluation of every trained model at exactly these sizes. `claim`, `protocol` and
-    `differences` (from the paper) go into its record, see `sparsam.lab.recipes.record`.
+    `runs` maps a folder name to its config: the trainer's, or that of what a subclass trains with. A run counts as
+    solved at its first evaluation below `solved`. `test_sizes` asks for an evaluation of every trained model at exactly
+    these sizes. `claim`, `protocol` and `differences` (from the paper) go into its record, see `record.py`.
     """
 
     name: str
     title: str
-    runs: dict[str, RunConfig]
+    runs: dict[str, Any]
     solved: float | None = None
     test_sizes: tuple[int, ...] = ()
     test_settings: dict[str, Any] = field(default_factory=dict)  # model settings for the test, e.g. memory_size
@@ -34,6 +34,26 @@ class Experiment:
     claim: str = ""
     protocol: str = ""
     differences: tuple[str, ...] = ()
+
+    def folder(self, path: Path) -> RunFolder:
+        return RunFolder(path)
+
+    def train(self, config: Any, path: Path, resume: bool, quiet: bool) -> Any:
+        return train(config, path, resume=resume, quiet=quiet)
+
+    def row(self, name: str, folder: RunFolder) -> dict[str, Any]:
+        """A run's line of the table."""
+        return _row(self, name, folder)
+
+    def details(self, folder: RunFolder) -> dict[str, Any]:
+        """What the record has of a run besides what it has of every run."""
+        if not folder.config().curriculum:
+            return {}
+        levels = {str(event["level"]): event["seconds"] for event in folder.events("level")}
+        return {"level": (folder.result() or {}).get("level"), "levels": levels}
+
+    def draw(self, out: Path) -> None:
+        _draw(self, out)
 
 
 Recipe = TypeVar("Recipe", bound=Callable[..., Experiment])
@@ -49,6 +69,8 @@ RECIPES: Registry[Callable[..., Experiment]] = Registry(
         "figure3": "sparsam.lab.recipes.figure3",
         "omniglot": "sparsam.lab.recipes.omniglot",
         "omniglot-pixels": "sparsam.lab.recipes.omniglot_pixels",
+        "popgym": "sparsam.lab.recipes.popgym",
+        "popgym-horizon": "sparsam.lab.recipes.popgym",
     }
 )
 
@@ -89,19 +111,19 @@ def reproduce(
     if experiment.prepare is not None and not collect:
         experiment.prepare(experiment, out)
     for number, (name, config) in enumerate(experiment.runs.items(), 1):
-        folder = RunFolder(out / name)
+        folder = experiment.folder(out / name)
         if folder.result() is None and collect:
             continue
         if folder.result() is None:
             report(f"[{number}/{len(experiment.runs)}] {name}")
-            outcome = train(config, folder.path, resume=folder.exists(), quiet=quiet)
+            outcome = experiment.train(config, folder.path, resume=folder.exists(), quiet=quiet)
             if outcome.reason == "interrupted":
                 raise KeyboardInterrupt
-        rows.append(_row(experiment, name, folder))
+        rows.append(experiment.row(name, folder))
         _write(experiment, out, rows)
     if not rows:
         raise ValueError(f"{out} holds no run of {experiment.name} that has ended")
-    draw(experiment, out)
+    experiment.draw(out)
     return rows
 
 
@@ -191,7 +213,7 @@ def _text(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def draw(experiment: Experiment, out: Path) -> None:
+def _draw(experiment: Experiment, out: Path) -> None:
     """Learning curves (for a curriculum, levels over time), one picture per task."""
     from sparsam.lab.plots import curves
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from sparsam.lab.recipes.experiment import Experiment
-from sparsam.lab.training.config import RunConfig
 from sparsam.lab.training.files import write_atomic
 from sparsam.lab.training.folder import RunFolder
 
@@ -41,10 +40,10 @@ def write(file: str | Path, experiment: Experiment, out: str | Path, command: st
     found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"commands": [], "runs": {}}
     runs = {}
     for name, config in experiment.runs.items():
-        folder = RunFolder(out / name)
+        folder = experiment.folder(out / name)
         if folder.result() is not None:
             _refuse_other_settings(folder.config(), config, name)
-            runs[name] = _run(folder, command)
+            runs[name] = _run(folder, command) | experiment.details(folder)
     if not runs:
         raise ValueError(f"{out} holds no run of {experiment.name} that has ended")
     record = found | {
@@ -83,10 +82,6 @@ def _run(folder: RunFolder, command: str) -> dict[str, Any]:
     config, result, origin = folder.config(), folder.result() or {}, folder.origin() or {}
     headline = next(iter(result.get("evaluation", {})), "loss")
     tests = {name: folder.path / f"{name}.json" for name in TESTS}
-    curriculum = {
-        "level": result.get("level"),
-        "levels": {str(event["level"]): event["seconds"] for event in folder.events("level")},
-    }
     return {
         "command": command,
         "commit": origin.get("commit"),
@@ -100,22 +95,12 @@ def _run(folder: RunFolder, command: str) -> dict[str, Any]:
         "error": headline,
         "curve": [[event["step"], round(event[headline], 5)] for event in folder.events("eval") if headline in event],
         "tests": {name: json.loads(path.read_text()) for name, path in tests.items() if path.exists()},
-        **(curriculum if config.curriculum else {}),
     }
 
 
-def _refuse_other_settings(found: RunConfig, wanted: RunConfig, name: str) -> None:
+def _refuse_other_settings(found: Any, wanted: Any, name: str) -> None:
     """A record's command must be what made its runs; where a run was carried out does not matter."""
-
-    def values(config: RunConfig) -> dict[str, Any]:
-        plain = config.to_dict()
-        plain["model"].pop("engine", None)
-        for part in ("settings", "training"):
-            plain["task"][part] = {k: v for k, v in plain["task"][part].items() if k not in ("root", "device")}
-        kept = ("seed", "model", "task", "optimizer", "curriculum", "weights", "batch_size", "steps", "seconds")
-        return {key: plain[key] for key in kept}
-
-    ours, theirs = values(found), values(wanted)
+    ours, theirs = found.decisive(), wanted.decisive()
     other = [key for key in ours if ours[key] != theirs[key]]
     if other:
         raise ValueError(f"{name}: expected the settings of this command, got a run with another {', '.join(other)}")

@@ -216,6 +216,15 @@ class RunConfig:
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2) + "\n"
 
+    def decisive(self) -> dict[str, Any]:
+        """What a run's numbers depend on; where it was carried out does not matter."""
+        plain = self.to_dict()
+        plain["model"].pop("engine", None)
+        for part in ("settings", "training"):
+            plain["task"][part] = {k: v for k, v in plain["task"][part].items() if k not in ("root", "device")}
+        kept = ("seed", "model", "task", "optimizer", "curriculum", "weights", "batch_size", "steps", "seconds")
+        return {key: plain[key] for key in kept}
+
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RunConfig:
         return from_dict(cls, with_start(values) if isinstance(values, dict) else values)
