@@ -23,7 +23,7 @@ from sparsam import start as starts
 from sparsam.controllers.kind import why_changed
 from sparsam.engines.native import convolution
 from sparsam.engines.plan import Plan
-from sparsam.memories.description import SparseSizes, warn_if_small
+from sparsam.memories.description import SparseSizes
 from sparsam.memories.sam import SAMMemory, SparseState
 from sparsam.memories.sdnc import SDNCMemory
 from sparsam.models.composition import setting, sparse_setting
@@ -117,8 +117,8 @@ class SparseMemory(Recurrent[SparseMemoryState]):
             indexes.resolve(index),
             erase,
         )
-        warn_if_small(memory_size, num_heads, k)
         self.memory = SDNCMemory(sizes) if links else SAMMemory(sizes)
+        self.memory.warn_if_small(stacklevel=3)
         made: dict[str, Any] = {"device": device, "dtype": checks.floating_dtype("dtype", dtype)}
         # The parameters of a depthwise nn.Conv1d; `past_and_present` applies them in the layout (T, B, D).
         self.conv = nn.Conv1d(input_size, input_size, conv, groups=input_size, **made) if conv else None

@@ -152,18 +152,22 @@ def test_bad_values_are_named():
         sparsam.DNC(3, 2, bypass_dropout=1.5)
 
 
-@pytest.mark.parametrize("kind", ["sam", "sdnc", "layer"])
-def test_a_memory_too_small_for_what_a_step_reads_says_so_at_construction(kind):
+SPARSE = ("num_heads * (k + 1)", 15)
+FEWEST = {"sam": SPARSE, "sdnc": SPARSE, "layer": SPARSE, "dam": ("2 * num_heads", 6), "ntm": ("2 * num_heads", 6)}
+
+
+@pytest.mark.parametrize("kind, formula, fewest", [(k, *f) for k, f in {**FEWEST, "dnc": ("num_heads + 1", 4)}.items()])
+def test_a_memory_too_small_for_what_a_step_accesses_says_so_at_construction(kind, formula, fewest):
     def made(rows):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            sizes = {"memory_size": rows, "num_heads": 3, "k": 4, "word_size": 4}
+            sizes = {"memory_size": rows, "num_heads": 3, "word_size": 4} | ({"k": 4} if formula == SPARSE[0] else {})
             if kind == "layer":
                 sparsam.SparseMemory(4, **sizes)
             else:
                 sparsam.build(kind, input_size=2, output_size=2, **sizes)
         return [str(warning.message) for warning in caught]
 
-    assert made(15) == []
-    (told,) = made(14)
-    assert "memory_size: expected at least num_heads * (k + 1) = 15, got 14" in told
+    assert made(fewest) == []
+    (told,) = made(fewest - 1)
+    assert f"memory_size: expected at least {formula} = {fewest}, got {fewest - 1}" in told

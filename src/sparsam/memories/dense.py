@@ -44,6 +44,9 @@ class DenseMemoryModel(Memory):
     def settings(self) -> dict[str, Any]:
         return {"memory_size": self.rows, "word_size": self.width, "num_heads": self.heads}
 
+    def fewest(self) -> tuple[str, int]:
+        return "2 * num_heads", 2 * self.heads
+
     def zeros(self, batch: int, like: Tensor, besides: tuple[str, ...] = ("memory",)) -> dict[str, Any]:
         """Zeros for every field except `besides`."""
         return {n: like.new_zeros(batch, *shape) for n, shape in self.shapes().items() if n not in besides}

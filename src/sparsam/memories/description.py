@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,19 +71,6 @@ class SparseSizes:
         if self.k_links:
             shown |= {"k_links": self.k_links, "link_gradients": self.link_gradients, "allocation": self.allocation}
         return shown | ({"erase": True} if self.erase else {})
-
-
-def warn_if_small(rows: int, heads: int, k: int) -> None:
-    """Say at construction that a memory is so small that a step erases what the one before it has read.
-
-    A step accesses up to R(K + 1) rows, and erases the R rows that were accessed least recently.
-    """
-    if rows < heads * (k + 1):
-        warnings.warn(
-            f"memory_size: expected at least num_heads * (k + 1) = {heads * (k + 1)}, got {rows}: a step erases rows "
-            "that the step before it has read",
-            stacklevel=3,
-        )
 
 
 def as_text(sizes: SparseSizes) -> str | None:

@@ -75,6 +75,9 @@ class DNCMemory(DenseMemoryModel):
         )
         return Interface(fields + self.addressing.fields(heads + 1, width))
 
+    def fewest(self) -> tuple[str, int]:
+        return "num_heads + 1", self.heads + 1
+
     def options(self) -> dict[str, Any]:
         return {**self.addressing.options, **({"deallocate": True} if self.deallocate else {})}
 

@@ -6,6 +6,7 @@ A memory has no parameters and holds nothing of an episode. A further one is a f
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -58,6 +59,20 @@ class Memory(ABC):
     @abstractmethod
     def settings(self) -> dict[str, Any]:
         """What a `repr` shows."""
+
+    def fewest(self) -> tuple[str, int]:
+        """The rows that a step may read and write: a formula of the model's arguments, and the number."""
+        return "1", 1
+
+    def warn_if_small(self, stacklevel: int) -> None:
+        """Say at construction that a step has to write over what the one before it has read."""
+        formula, rows = self.fewest()
+        if self.rows < rows:
+            warnings.warn(
+                f"memory_size: expected at least {formula} = {rows}, got {self.rows}: a step writes over rows that the "
+                "step before it has read",
+                stacklevel=stacklevel,
+            )
 
     def options(self) -> dict[str, Any]:
         """Options of later work that are in use; not every engine has them."""

@@ -67,6 +67,9 @@ class SAMMemory(Memory):
     def settings(self) -> dict[str, Any]:
         return self.sizes.settings()
 
+    def fewest(self) -> tuple[str, int]:
+        return "num_heads * (k + 1)", self.heads * (self.sizes.k + 1)
+
     def options(self) -> dict[str, Any]:
         return dict(self.addressing.options)
 

@@ -10,7 +10,7 @@ from sparsam import indexes
 from sparsam.controllers.bypass import bypass_output
 from sparsam.controllers.layer_norm import with_layer_norm
 from sparsam.memories.addressing import addressing
-from sparsam.memories.description import SparseSizes, warn_if_small
+from sparsam.memories.description import SparseSizes
 from sparsam.memories.sam import SAMMemory, SAMState, SparseState
 from sparsam.models.composition import MemoryModel, setting, sparse_setting
 from sparsam.start import Start
@@ -84,7 +84,6 @@ class SAM(MemoryModel[S]):
     ) -> None:
         found = indexes.resolve(index)
         sizes = SparseSizes(memory_size, word_size, num_heads, k, similarity, delta, index=found, erase=erase)
-        warn_if_small(memory_size, num_heads, k)
         memory, output = self.memory_class(sizes, addressing(masked)), bypass_output(bypass_dropout)
         parts = (
             with_layer_norm(controller, layer_norm),

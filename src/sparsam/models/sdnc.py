@@ -8,7 +8,7 @@ from sparsam import checks, indexes
 from sparsam.controllers.bypass import bypass_output
 from sparsam.controllers.layer_norm import with_layer_norm
 from sparsam.memories.addressing import addressing
-from sparsam.memories.description import SparseSizes, warn_if_small
+from sparsam.memories.description import SparseSizes
 from sparsam.memories.sdnc import SDNCMemory, SDNCState
 from sparsam.models.composition import MemoryModel, setting, sparse_setting
 from sparsam.models.sam import SAM
@@ -80,7 +80,6 @@ class SDNC(SAM[SDNCState]):
             indexes.resolve(index),
             erase,
         )
-        warn_if_small(memory_size, num_heads, k)
         memory, output = self.memory_class(sizes, addressing(masked)), bypass_output(bypass_dropout)
         parts = (
             with_layer_norm(controller, layer_norm),
