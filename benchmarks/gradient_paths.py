@@ -10,7 +10,7 @@ its gradient does not. What is cut leaves the outputs as they are, bit for bit, 
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,10 @@ import torch
 from torch import Tensor
 
 import sparsam
+from benchmarks.report import as_record
 from benchmarks.stability import of_norms
 from sparsam.lab import tasks
+from sparsam.lab.recipes.record import text
 from sparsam.memories.addressing import content_weights, gather_words
 from sparsam.memories.sam import SAMMemory
 
@@ -129,11 +131,11 @@ def main() -> None:
     torch.set_num_threads(1)
     given.out.parent.mkdir(parents=True, exist_ok=True)
     task, model = trained(given.minibatches, given.seed, 100, lambda *told: print(*told, flush=True))
-    record = {"torch": torch.__version__, "minibatches": given.minibatches, "seed": given.seed, "items": MOST}
-    record |= with_cuts(task, model, given.count)
-    for cut, norms in record["cuts"].items():
+    found = {"torch": torch.__version__, "minibatches": given.minibatches, "seed": given.seed, "items": MOST}
+    found |= with_cuts(task, model, given.count)
+    for cut, norms in found["cuts"].items():
         print(f"{CUTS[cut] or 'nothing'} cut: median {norms['median']:.3g}, largest {norms['largest']:.3g}")
-    given.out.write_text(json.dumps(record, indent=1) + "\n")
+    given.out.write_text(text(as_record("gradient_paths", found, sys.argv[1:])))
 
 
 if __name__ == "__main__":
