@@ -18,6 +18,7 @@ import dataclasses
 import importlib.util
 import inspect
 import json
+import math
 import multiprocessing
 import statistics
 import subprocess
@@ -216,20 +217,21 @@ def run(
     jobs: int = 1,
     start: str = "open",
     device: str = "cpu",
-    seconds: float = 1e9,
+    seconds: float = math.inf,
     collect: str = "",
 ) -> Report:
     """Train what is left, print, and write learn.json and its picture.
 
     Args:
-        tasks, models: names with commas between them; all by default.
-        seeds: of each; by default 5 of the models that something is claimed of.
-        minibatches: of a run that does not become right before.
-        jobs: processes, of one thread each.
+        tasks: tasks, separated by commas; all by default.
+        models: models, separated by commas; all by default.
+        seeds: seeds per model; by default 5 for the models that the docs make claims about.
+        minibatches: stop a run that has not solved its task after this many minibatches.
+        jobs: processes, each with one thread.
         device: "cpu" or "cuda".
-        start: first weights of the models with a memory: a name, numbers as JSON, or a JSON file of several by label.
-        seconds: after which nothing more is begun, and what runs is cut short.
-        collect: further records, with commas between them, whose runs are taken over; nothing is trained then.
+        start: initial weights of the models with a memory: a name, numbers as JSON, or a JSON file with several.
+        seconds: stop everything after this many seconds.
+        collect: train nothing; take the runs from these records, separated by commas.
     """
     chosen = [name for name in (tasks or ",".join(TASKS)).split(",")]
     kinds = [name for name in (models or ",".join(MODELS)).split(",")]

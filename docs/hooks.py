@@ -56,8 +56,8 @@ def commands() -> str:
         if parameter.name in ("help", "install_completion", "show_completion"):
             return None
         name = ", ".join(parameter.opts) if parameter.opts[0].startswith("-") else parameter.name.upper()
-        default = parameter.default if not callable(parameter.default) else None
-        shown = "" if default in (None, False, (), []) else f"`{default}`"
+        default = parameter.show_default if isinstance(parameter.show_default, str) else parameter.default
+        shown = "" if default in (None, False, (), []) or callable(default) else str(default).replace("|", "\\|")
         about = (getattr(parameter, "help", "") or "").replace("|", "\\|").replace("[", "\\[")
         return f"| `{name}` | {about} | {shown} |"
 

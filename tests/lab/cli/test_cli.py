@@ -57,7 +57,7 @@ def test_train_eval_plot_resume(capsys: pytest.CaptureFixture[str]) -> None:
         (["train", "copy", "--set", "model.memory_sise=3"], "did you mean 'memory_size'"),
         (["train", "copy", "--steps", "0"], "steps: expected at least 1"),
         (["train", "--resume", "nowhere"], "nowhere holds no run"),
-        (["train"], "name a task"),
+        (["train"], "expected a task"),
         (["train", "copy", "--steps", "many"], "--steps"),
         (["eval", "nowhere"], "nowhere"),
         (["plot", "nowhere"], "nowhere"),

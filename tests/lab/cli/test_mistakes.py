@@ -76,7 +76,7 @@ def test_a_near_name_of_a_run_or_of_weights_is_told(trained: Path, capsys: pytes
         (["--config", "bytes.json"], 2, "bytes.json"),
         (["--config", "outside.json"], 2, "name: expected the name of a folder"),
         (["--logger", "nowhere:Logger"], 2, "logger: there is no module 'nowhere'"),
-        (["--task", "copy:Other"], 2, "names copy:Other, and TASK names copy"),
+        (["--task", "copy:Other"], 2, "expected the same task as TASK, copy, got copy:Other"),
         (["--config", "own.json"], 2, "--task nowhere:Task"),
         (["--set", "threads=70000"], 2, "threads: expected at most 1,024, got 70000"),
         (["--set", "workers=70000"], 2, "workers: expected at most 1,024"),
@@ -84,7 +84,7 @@ def test_a_near_name_of_a_run_or_of_weights_is_told(trained: Path, capsys: pytes
         (
             ["--model", "sam", "--memory-size", "64", "--set", "model.memory_size=32"],
             2,
-            "--set model.memory_size: expected 64 as the option beside it says, or no such option, got 32",
+            "--set model.memory_size: expected 64, as its option says; give one of the two, got 32",
         ),
     ],
 )

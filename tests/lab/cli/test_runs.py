@@ -100,14 +100,14 @@ def test_help_shows_defaults_and_every_setting_of_every_model(
     text = capsys.readouterr().out
     for option in ("--memory-size", "--k-links", "--similarity", "--discount", "--logger", "--force", "--accept"):
         assert option in text
-    for default in ("(65536 or 128)", "(10000)", "(adam)", "(0.001)", "(linear)", "(cosine)"):
-        assert default in text
+    for default in ("65536 (sam, sdnc), 128 (dam, ntm, dnc)", "10000", "adam", "0.001", "linear", "cosine"):
+        assert f"[default: {default}]" in text
     assert all(name in text for name in MODELS)
 
 
 def test_options_are_described_by_the_models_docstrings() -> None:
     assert described("sam")["delta"].startswith("a row counts as accessed")
-    assert described("sam")["word_size"] == described("sam")["memory_size"]
+    assert described("sam")["word_size"] == "W, numbers in a word."
 
 
 def test_data_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,13 +19,16 @@ def build_app(only: str | None = None) -> Any:
     """The typer app with every command, or with `only` that one, so that nothing else is imported for it."""
     import typer
 
+    from sparsam.lab.cli.help import Command, Group
+
     app = typer.Typer(
         name="sparsam",
+        cls=Group,
         no_args_is_help=True,
         add_completion=True,
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
-        help="Neural networks with huge external memories.",
+        help="Neural networks with huge external memories: train them, look inside, reproduce the paper.",
     )
 
     @app.callback()
@@ -42,7 +45,7 @@ def build_app(only: str | None = None) -> Any:
         if isinstance(target, typer.Typer):
             app.add_typer(target, name=name)
         else:
-            app.command(name)(target)
+            app.command(name, cls=Command)(target)
     return app
 
 

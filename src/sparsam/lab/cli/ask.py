@@ -26,28 +26,35 @@ def command(
     run: Annotated[
         str,
         typer.Argument(
-            help="Trained weights by name, a bAbI run's folder, or a .safetensors file.",
+            help="Trained weights by name, the folder of a bAbI run, or a .safetensors file.",
             autocompletion=complete_trained,
         ),
     ] = "babi-sam",
     story: Annotated[
-        Path | None, typer.Option(help="Read the story (and questions in it) from this file first.", show_default=False)
+        Path | None, typer.Option(help="Read the story, and any questions in it, from this file.", show_default=False)
     ] = None,
     question: Annotated[
-        list[str] | None, typer.Option(help="Ask this and end; may be repeated.", show_default=False)
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Ask this question and exit; may be repeated.", show_default=False),
     ] = None,
-    top: Annotated[int, typer.Option(help="Show at most this many sentences that were read.")] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each answer.")] = False,
+    top: Annotated[int, typer.Option(help="Show at most this many of the sentences that were read.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each answer.")] = False,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Set temperature and threshold on bAbI's validation stories, and end.")
+        bool, typer.Option("--calibrate", help="Calibrate the confidence on bAbI's validation stories and exit.")
     ] = False,
     engine: EngineOption = None,
 ) -> None:
-    """Tell a story, one sentence a line, and ask: a line with a question mark is answered.
+    """Tell a trained model a story and ask questions about it.
 
-    A blank line begins a new story. Words and forms are those of the bAbI tasks; what the model cannot know is said.
-    For an answer of a given number of words write as many dashes behind the question ("What is Mary carrying? - -").
-    Lines of a bAbI file work as they are.
+    Write one sentence a line. A line with a question mark is answered; an empty line begins a new story.
+    The model knows the words and forms of the bAbI tasks, and sparsam says when it cannot know the answer.
+    If the answer has several words, write a dash for each ("What is Mary carrying? - -").
+    Lines of a bAbI file also work.
+
+    Examples:
+
+        sparsam ask
+        sparsam ask babi-sam --story story.txt --question "Where is Mary?"
     """
     model, scale, file = load(run, engine)
     if calibrate:

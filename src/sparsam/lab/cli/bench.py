@@ -1,4 +1,4 @@
-"""`sparsam bench ...`: benchmarks that print target and reached."""
+"""`sparsam bench ...`: benchmarks that print each figure beside its target."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import typer.core
 import typer.main
 
+from sparsam.lab.cli.help import Command, Group
 from sparsam.lab.cli.model_options import arguments_in
 
 Out = Annotated[Path, typer.Option(help="Folder for the JSON and PNG files.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Smaller sizes: a minute instead of many.")]
-Threads = Annotated[int | None, typer.Option(help="Threads.", show_default="torch's", min=1, max=1024)]
-Json = Annotated[bool, typer.Option("--json", help="Print the whole report as JSON; its lines go to stderr.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Smaller sizes: about a minute.")]
+Threads = Annotated[int | None, typer.Option(help="Threads to use.", show_default="torch's setting", min=1, max=1024)]
+Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON; progress goes to stderr.")]
 
 
 def all_benchmarks() -> Any:
@@ -34,7 +34,7 @@ def all_benchmarks() -> Any:
     return importlib.import_module("benchmarks").BENCHMARKS
 
 
-class Benchmarks(typer.core.TyperGroup):
+class Benchmarks(Group):
     """A command for each benchmark, looked up when one is asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -43,12 +43,16 @@ class Benchmarks(typer.core.TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         found = all_benchmarks().find("benchmark", cmd_name)
         alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
-        alone.command(cmd_name, help=found.help)(_command(cmd_name, found.threads))
+        alone.command(cmd_name, cls=Command, help=found.help)(_command(cmd_name, found.threads))
         return typer.main.get_command(alone)
 
 
 app = typer.Typer(
-    cls=Benchmarks, no_args_is_help=True, help="Measure speed and memory; every figure is printed beside its target."
+    cls=Benchmarks,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Measure speed, memory and learning, and compare with targets.\n\n"
+    "The benchmarks are in the source tree, not in a wheel.\n\nExample:\n\n    sparsam bench speed --quick",
 )
 
 

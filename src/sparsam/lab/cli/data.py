@@ -8,14 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
+from sparsam.lab.cli.help import Command, Group
+
 app = typer.Typer(
+    cls=Group,
     no_args_is_help=True,
-    help="Find, verify and prepare real data. Searched: --root, or $SPARSAM_DATA, or the user's data folder.",
+    rich_markup_mode="rich",
+    help="Find, check and prepare the data sets bAbI and Omniglot.\n\nsparsam looks in --root, or in $SPARSAM_DATA, or "
+    "in your data folder.\n\nExample:\n\n    sparsam data babi --root ~/Downloads",
 )
 
 _Root = Annotated[
     Path | None,
-    typer.Option(help="Folder that holds the download, as it came or unpacked.", show_default="$SPARSAM_DATA"),
+    typer.Option(
+        help="Folder with the download, packed or unpacked.", show_default="$SPARSAM_DATA, or your data folder"
+    ),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -42,16 +49,16 @@ class _Report:
             print(json.dumps(self._values))
 
 
-@app.command()
+@app.command(cls=Command)
 def babi(
     root: _Root = None,
     variant: Annotated[
         str,
-        typer.Option(help="en-10k or en (1,000 questions per task).", autocompletion=lambda: ["en-10k", "en"]),
+        typer.Option(help="en-10k, or en with 1,000 questions per task.", autocompletion=lambda: ["en-10k", "en"]),
     ] = "en-10k",
     as_json: _Json = False,
 ) -> None:
-    """The 20 bAbI question answering tasks."""
+    """Check and prepare bAbI, 20 question-answering tasks."""
     import warnings
 
     from sparsam.lab.data.babi import open_babi
@@ -74,9 +81,9 @@ def babi(
     report.close()
 
 
-@app.command()
+@app.command(cls=Command)
 def omniglot(root: _Root = None, as_json: _Json = False) -> None:
-    """The Omniglot characters."""
+    """Check and prepare Omniglot, handwritten characters."""
     from sparsam.lab.data.omniglot import open_omniglot
     from sparsam.lab.tasks.omniglot.episodes import Omniglot
 

@@ -12,14 +12,14 @@ import typer
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder of the demonstration; an earlier one is replaced.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder of the demo. A demo that is already there is replaced.")] = Path(
         "runs/demo"
     ),
-    seed: Annotated[int, typer.Option(help="Of weights and data.")] = 0,
-    steps: Annotated[int, typer.Option(help="Most minibatches.")] = 40_000,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No display of the progress.")] = False,
+    seed: Annotated[int, typer.Option(help="Random seed of the weights and the data.")] = 0,
+    steps: Annotated[int, typer.Option(help="Train on at most this many minibatches.")] = 40_000,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")] = False,
 ) -> None:
-    """Train SAM on associative recall, test it on ten times longer sequences, leave a page, pictures and a report."""
+    """Train SAM on recall, test it on sequences ten times as long, and write a page, plots and a report."""
     from sparsam.lab.recipes.demo import PAIRS
     from sparsam.lab.recipes.demo import demo as recipe
     from sparsam.lab.training.evaluate import evaluate

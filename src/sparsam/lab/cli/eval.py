@@ -19,7 +19,7 @@ def evaluate(
     run: Annotated[
         str | None,
         typer.Argument(
-            help="A run (its folder, or the beginning of its name), a .safetensors file, or weights by name.",
+            help="A run (its folder or the beginning of its name), trained weights by name, or a .safetensors file.",
             show_default="the last run",
             autocompletion=complete_trained,
         ),
@@ -27,21 +27,24 @@ def evaluate(
     size: Annotated[
         list[int] | None,
         typer.Option(
-            help="Exact size (items, pairs, keys), 1 or more; may be repeated.", show_default="as trained", min=1
+            help="Size of the sequences (items, pairs or keys); may be repeated.",
+            metavar="<int>",
+            show_default="as trained",
+            min=1,
         ),
     ] = None,
     batches: Annotated[
         int | None,
-        typer.Option(help="Minibatches per size.", show_default="8, or all of a data set's split", min=1),
+        typer.Option(help="Minibatches per size.", show_default="8; all of the split for tasks over a data set", min=1),
     ] = None,
     batch_size: Annotated[int, typer.Option(help="Sequences per minibatch.", min=1)] = 32,
     memory_size: Annotated[
-        int | None, typer.Option(help="Test with another memory size.", show_default="as trained")
+        int | None, typer.Option(help="Evaluate with this memory size.", show_default="as trained")
     ] = None,
     index: Annotated[
         str | None,
         typer.Option(
-            help=f"Test with another index: {', '.join(choices('index'))}.",
+            help=f"Evaluate with this index: {', '.join(choices('index'))}.",
             show_default="as trained",
             autocompletion=lambda: choices("index"),
         ),
@@ -49,29 +52,40 @@ def evaluate(
     engine: EngineOption = None,
     split: Annotated[
         str,
-        typer.Option(
-            help="For tasks over a data set: validation or test.", autocompletion=lambda: ["validation", "test"]
-        ),
+        typer.Option(help="Split of a data set: validation or test.", autocompletion=lambda: ["validation", "test"]),
     ] = "test",
-    seed: Annotated[int, typer.Option(help="Of the episodes.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the sequences.")] = 0,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="PATH=VALUE", help="Any other setting, e.g. --set task.settings.cues=16."),
+        typer.Option(
+            "--set",
+            metavar="PATH=VALUE",
+            help="Any other setting, such as --set task.settings.cues=16; may be repeated.",
+        ),
     ] = None,
     below: Annotated[
-        float | None, typer.Option(help="Exit with code 1 unless every error is below this.", show_default="any error")
+        float | None, typer.Option(help="Exit with code 1 unless every error is below this.", show_default="no check")
     ] = None,
     accept: Annotated[
         list[str] | None,
         typer.Option(
-            help="damage: an older checkpoint if the newest is damaged; data: other data than the run's.",
+            help="damage: take an older checkpoint if the newest is damaged; data: evaluate on other data.",
+            metavar="NAME",
             autocompletion=lambda: ["damage", "data"],
         ),
     ] = None,
     task: OwnTaskOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Evaluate a trained model on fresh episodes."""
+    """Evaluate a trained model on new sequences.
+
+    It is evaluated at each --size, or else at the sizes it was trained on.
+
+    Examples:
+
+        sparsam eval recall-sam --size 6 --size 60
+        sparsam eval copy-sam --index linear
+    """
     from sparsam.lab.training import user_classes
     from sparsam.lab.training.evaluate import evaluate as measure
     from sparsam.lab.training.resume import check_accepted

@@ -22,14 +22,22 @@ def info(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Trained weights by name, or a file: show their model card and settings.",
-            show_default="what is installed",
+            help="Trained weights by name, or a .safetensors file: show their model card.",
+            show_default="show what is installed",
             autocompletion=names,
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show versions, the engines that run here and why others do not, threads, and the data and weights found."""
+    """Show versions, engines, threads, data and weights; or the model card of trained weights.
+
+    For an engine that does not run here, it says why.
+
+    Examples:
+
+        sparsam info
+        sparsam info babi-sam
+    """
     if name is not None:
         _show_weights(name, as_json)
         return

@@ -15,10 +15,22 @@ from sparsam.models import MODELS
 HELP = {
     "hidden_size": "Width of the controller, H.",
     "memory_size": "Words in memory, N.",
-    "word_size": "Width of a word, W.",
+    "word_size": "Numbers in a word, W.",
     "num_heads": "Access heads, R.",
-    "k": "Words read per head, K.",
+    "k": "Words that a head reads, K.",
     "k_links": "Links kept per row, K_L.",
+    "num_layers": "Layers of the controller.",
+    "dropout": "Dropout between the controller's layers.",
+    "masked": "Masked content addressing.",
+    "layer_norm": "Layer normalisation in the controller.",
+    "bypass_dropout": "Dropout between controller and output layer.",
+    "start": "Initial weights: open, plain, or numbers of sparsam.Start as JSON.",
+    "erase": "Heads erase what they have read before they write there.",
+    "backward_clip": "Limit on the gradient that flows back from step to step; none keeps gradients exact.",
+    "link_gradients": "Let gradients flow through the links.",
+    "discount": "Factor by which DAM's usage decays at each step.",
+    "compile_step": "Run the memory's step through torch.compile.",
+    "deallocate": "Erase the words that the DNC frees.",
 }  # shorter than in the docstrings of the models, which explain the others
 
 
@@ -52,7 +64,7 @@ EngineOption = Annotated[
 
 OwnTaskOption = Annotated[
     str | None,
-    typer.Option("--task", help="The run's own task, module:Class; only you can name code.", show_default=False),
+    typer.Option("--task", help="Your own task as module:Class, if the run was trained on one.", show_default=False),
 ]  # likewise
 
 
@@ -110,12 +122,16 @@ def _parameter(key: str, owners: dict[str, Setting]) -> inspect.Parameter:
     said = described(next(iter(owners))).get(key, key.replace("_", " "))
     text = [HELP.get(key) or (f"{', '.join(names)}." if names else said[0].upper() + said[1:].replace("[", "\\["))]
     if not set(MODELS) <= set(owners):
-        text.append(f"For {', '.join(owners)}.")
-    defaults = dict.fromkeys(str(owner.default) for owner in owners.values())
+        others = [name for name in MODELS if name not in owners]
+        text.append(f"Not for {others[0]}." if len(others) == 1 else f"Only for {', '.join(owners)}.")
+    models: dict[str, list[str]] = {}
+    for model, owner in owners.items():
+        models.setdefault(str(owner.default).lower(), []).append(model)
+    defaults = [f"{default} ({', '.join(names)})" if len(models) > 1 else default for default, names in models.items()]
     option: Any = typer.Option(
         f"--{key.replace('_', '-')}" + (f"/--no-{key.replace('_', '-')}" if kind is bool else ""),
         help=" ".join(text),
-        show_default=" or ".join(defaults),
+        show_default=", ".join(defaults),
         rich_help_panel="Model",
         autocompletion=(lambda: names) if names else None,
     )

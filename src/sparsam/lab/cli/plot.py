@@ -15,28 +15,36 @@ def plot(
     runs: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Runs (folders, or the beginnings of their names); those that differ in seed only form one line.",
+            help="Runs (folders or the beginnings of their names). Runs that differ only in seed share a line.",
             show_default="the last run",
             autocompletion=complete,
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the pictures.", show_default="the first run's")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the pictures.", show_default="the first run's folder")
+    ] = None,
     measure: Annotated[
         str | None,
-        typer.Option(help="What to draw: an error's name, loss or level.", show_default="the task's first error"),
+        typer.Option(help="What to draw: the name of an error, loss or level.", show_default="the task's first error"),
     ] = None,
     against: Annotated[
         str,
-        typer.Option(
-            help="What it is drawn over: sequences or seconds.", autocompletion=lambda: ["sequences", "seconds"]
-        ),
+        typer.Option(help="Horizontal axis: sequences or seconds.", autocompletion=lambda: ["sequences", "seconds"]),
     ] = "sequences",
     size: Annotated[
-        int | None, typer.Option(help="Size of the episode in the memory picture.", show_default="as trained", min=1)
+        int | None, typer.Option(help="Size of the sequence in the memory picture.", show_default="as trained", min=1)
     ] = None,
     task: OwnTaskOption = None,
 ) -> None:
-    """Draw learning curves (PNG), the memory accesses of one episode (PNG) and a self-contained report (HTML)."""
+    """Draw learning curves and memory accesses (PNG), and write a report (HTML).
+
+    The memory picture needs a single run.
+
+    Examples:
+
+        sparsam plot copy-sam
+        sparsam plot runs/copy-sam-0 runs/copy-lstm-0 --against seconds
+    """
     from sparsam.lab.plots.curves import plot_curves
     from sparsam.lab.plots.raster import plot_run_raster
     from sparsam.lab.plots.report import write_report

@@ -1,4 +1,4 @@
-"""`sparsam reproduce`: carry out one of the paper's experiments."""
+"""`sparsam reproduce`: run an experiment of the paper."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from sparsam.lab.recipes import RECIPES
 
-_OWN = "the experiment's own"
+_OWN = "set by the experiment"
 
 
 def reproduce(
@@ -20,32 +20,42 @@ def reproduce(
         str, typer.Argument(help=f"{', '.join(RECIPES)}.", show_default=False, autocompletion=lambda: list(RECIPES))
     ],
     seeds: Annotated[int | None, typer.Option(help="Runs per model.", show_default=_OWN)] = None,
-    budget: Annotated[float | None, typer.Option(help="Most seconds per run.", show_default=_OWN)] = None,
-    steps: Annotated[int | None, typer.Option(help="Most minibatches per run.", show_default=_OWN)] = None,
-    task: Annotated[list[str] | None, typer.Option(help="Only this task; may be repeated.", show_default="all")] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Stop each run after this many seconds.", show_default=_OWN)
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Stop each run after this many minibatches.", show_default=_OWN)
+    ] = None,
+    task: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this task; may be repeated.", show_default="all")
+    ] = None,
     model: Annotated[
-        list[str] | None, typer.Option(help="Only this model; may be repeated.", show_default="all")
+        list[str] | None, typer.Option(metavar="NAME", help="Only this model; may be repeated.", show_default="all")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder.", show_default="runs/FIGURE")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the runs.", show_default="runs/FIGURE")] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a setting in every run.")
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Change a setting of every run; may be repeated."),
     ] = None,
-    list_runs: Annotated[bool, typer.Option("--list", help="Only list the runs.")] = False,
-    collect: Annotated[bool, typer.Option("--collect", help="Train nothing: sum up the runs that have ended.")] = False,
+    list_runs: Annotated[bool, typer.Option("--list", help="List the runs and stop.")] = False,
+    collect: Annotated[bool, typer.Option("--collect", help="Train nothing; summarise the finished runs.")] = False,
     page: Annotated[
-        bool, typer.Option("--page", help="Train nothing: write docs/results and README's tables from the records.")
+        bool, typer.Option("--page", help="Train nothing; write docs/results and README's tables from the records.")
     ] = False,
     record: Annotated[
         Path | None,
-        typer.Option(
-            help="Write the runs that have ended, with their tests, to this JSON record.", show_default="none"
-        ),
+        typer.Option(help="Write the finished runs and their tests to this JSON record.", show_default="none"),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No display of the progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")] = False,
 ) -> None:
-    """Run an experiment of the paper: every run resumable, then a table (Markdown, JSON) and plots.
+    """Run an experiment of the paper and write its table and plots.
 
-    Start it again after an interruption and it goes on where it was.
+    Run the same command again after an interruption: finished runs are kept, the others resume.
+
+    Examples:
+
+        sparsam reproduce figure2 --list
+        sparsam reproduce figure3 --task copy --model sam-linear --seeds 1 --budget 300
     """
     if page:
         from sparsam.lab import pages

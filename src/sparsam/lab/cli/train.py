@@ -1,4 +1,4 @@
-"""`sparsam train`: start a run, or go on with one."""
+"""`sparsam train`: start a run, or resume one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def train(
     task: Annotated[
         str | None,
         typer.Argument(
-            help=f"{_or(TASKS)}, or a task of your own as module:Class.",
+            help=f"{_or(TASKS)}, or your own task as module:Class.",
             show_default=False,
             autocompletion=lambda: list(TASKS),
         ),
@@ -46,47 +46,52 @@ def train(
             autocompletion=lambda: list(MODELS),
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run.", show_default="runs/TASK-MODEL-SEED")] = None,
+    out: Annotated[Path | None, typer.Option(help="The run's folder.", show_default="runs/TASK-MODEL-SEED")] = None,
     resume: Annotated[
         str | None,
         typer.Option(
-            help="Go on with this run (its folder, the beginning of its name, or 'last'); options given beside it "
-            "change its config.",
-            show_default="a new run",
+            help="Continue this run: its folder, the beginning of its name, or 'last'. Other options change its "
+            "config.",
+            show_default="start a new run",
             autocompletion=complete_run,
         ),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(help="Start from a config.json; other options change it.", show_default="the defaults below"),
+        typer.Option(help="Start from this config.json. Other options change it.", show_default="none"),
     ] = None,
     weights: Annotated[
         str | None,
         typer.Option(
-            help="Start from these trained weights: a .safetensors file, a run's folder, a name or an address.",
-            show_default="fresh ones",
+            help="Start from trained weights: a name, a .safetensors file, a run's folder or a URL.",
+            show_default="new weights",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a run that is already in the folder.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the run that is already in the folder.")] = False,
     accept: Annotated[
         list[str] | None,
         typer.Option(
-            help="When a run goes on: " + "; ".join(f"{name}: {what}" for name, what in ACCEPTABLE.items()) + ".",
+            metavar="NAME",
+            help="With --resume: " + "; ".join(f"{name}: {what}" for name, what in ACCEPTABLE.items()) + ".",
             autocompletion=lambda: list(ACCEPTABLE),
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Of weights and data.", rich_help_panel=_Run, show_default=str(_DEFAULT.seed))
+        int | None,
+        typer.Option(
+            help="Random seed of the weights and the data.", rich_help_panel=_Run, show_default=str(_DEFAULT.seed)
+        ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(help="Minibatches.", rich_help_panel=_Run, show_default=f"{_DEFAULT.steps}")
+        int | None,
+        typer.Option(help="Minibatches to train on.", rich_help_panel=_Run, show_default=f"{_DEFAULT.steps}"),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="End after this wall time.", rich_help_panel=_Run, show_default="no limit")
+        float | None, typer.Option(help="Stop after this many seconds.", rich_help_panel=_Run, show_default="no limit")
     ] = None,
     stop_below: Annotated[
         float | None,
-        typer.Option(help="End when the evaluated error is below.", rich_help_panel=_Run, show_default="never"),
+        typer.Option(help="Stop once the evaluated error is below this.", rich_help_panel=_Run, show_default="never"),
     ] = None,
     batch_size: Annotated[
         int | None,
@@ -103,26 +108,31 @@ def train(
     ] = None,
     learning_rate: Annotated[
         float | None,
-        typer.Option(help="Step size.", rich_help_panel=_Run, show_default=str(_DEFAULT.optimizer.learning_rate)),
+        typer.Option(help="Learning rate.", rich_help_panel=_Run, show_default=str(_DEFAULT.optimizer.learning_rate)),
     ] = None,
     clip: Annotated[
         float | None,
         typer.Option(
-            help="Largest gradient norm; 0 for none.", rich_help_panel=_Run, show_default=str(_DEFAULT.optimizer.clip)
+            help="Clip the gradient norm to this; 0 for no clipping.",
+            rich_help_panel=_Run,
+            show_default=str(_DEFAULT.optimizer.clip),
         ),
     ] = None,
     curriculum: Annotated[
-        bool, typer.Option("--curriculum", help="Double the level whenever it is learnt.", rich_help_panel=_Run)
+        bool,
+        typer.Option(
+            "--curriculum", help="Train with a curriculum: double the level once the loss is low.", rich_help_panel=_Run
+        ),
     ] = False,
     max_level: Annotated[
-        int | None, typer.Option(help="Where the curriculum ends.", rich_help_panel=_Run, show_default="nowhere")
+        int | None, typer.Option(help="Last level of the curriculum.", rich_help_panel=_Run, show_default="no limit")
     ] = None,
     workers: Annotated[
         int | None,
         typer.Option(
-            help="Asynchronous processes on shared parameters.",
+            help="Processes that train shared parameters asynchronously; 0 trains in this process.",
             rich_help_panel=_Run,
-            show_default="0, train in this process",
+            show_default=str(_DEFAULT.workers),
         ),
     ] = None,
     device: Annotated[
@@ -137,32 +147,41 @@ def train(
     logger: Annotated[
         list[str] | None,
         typer.Option(
-            help="A logger of your own as module:Class, beside TensorBoard; may be repeated.", rich_help_panel=_Run
+            metavar="MODULE:CLASS",
+            help="Your own logger as module:Class, in addition to TensorBoard; may be repeated.",
+            rich_help_panel=_Run,
         ),
     ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="PATH=VALUE", help="Any other setting, e.g. --set task.settings.bits=4; may be repeated."
+            "--set",
+            metavar="PATH=VALUE",
+            help="Any other setting, such as --set task.settings.bits=4; may be repeated.",
         ),
     ] = None,
     own_task: OwnTaskOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")] = False,
     model_settings: dict[str, Any] | None = None,
 ) -> None:
-    """Train a model on a task.
+    """Train a model on a task, or resume a run.
 
-    Everything goes to the run's folder: config, versions and command, log (JSON lines and TensorBoard), checkpoints.
-    Ctrl-C saves and ends with code 130; --resume RUN goes on, to the same bits as if nothing had happened.
+    The run's folder holds its config, versions, command, log (JSON lines and TensorBoard) and checkpoints.
+    Ctrl-C saves and exits with code 130. --resume continues and ends with the same bits as an uninterrupted run.
 
-    Several machines or processes in step: torchrun --nproc-per-node 2 -m sparsam.lab.cli train ...
+    Examples:
+
+        sparsam train copy --model sam --steps 2000
+        sparsam train recall --model sdnc --memory-size 1024 --k-links 4
+        sparsam train --resume copy-sam --steps 4000
+        torchrun --nproc-per-node 2 -m sparsam.lab.cli train copy --model sam
     """
     from sparsam.lab.training import user_classes
     from sparsam.lab.training.loop import train as run_training
     from sparsam.lab.training.resume import check_accepted, previous_config
 
     if None not in (task, own_task) and task != own_task:
-        raise typer.BadParameter(f"names {own_task}, and TASK names {task}", param_hint="--task")
+        raise typer.BadParameter(f"expected the same task as TASK, {task}, got {own_task}", param_hint="--task")
     task = task or own_task
     if task is not None and user_classes.is_own(task):
         user_classes.use_task(task)
@@ -186,7 +205,7 @@ def train(
     elif config is not None:
         base = RunConfig.load(config)
     elif task is None:
-        raise typer.BadParameter("name a task, or a run to --resume", param_hint="TASK")
+        raise typer.BadParameter("expected a task, or a run to --resume", param_hint="TASK")
     else:
         base = RunConfig()
     if curriculum and base.curriculum is None:
@@ -204,17 +223,17 @@ def train(
     )
     print(f"run folder: {folder}")
     if outcome.reason == "interrupted":
-        print(f"go on with: sparsam train --resume {folder}")
+        print(f"continue with: sparsam train --resume {folder}")
         sys.exit(128 + (outcome.signal or 2))
 
 
 def _refuse_conflicts(changes: dict[str, Any], settings: list[str]) -> None:
-    """An option and a --set that say different things of one setting: neither is the one that was meant."""
+    """Refuse an option and a --set that disagree about one setting."""
     for setting in settings:
         path, _, text = setting.partition("=")
         value = changes.get(path)
         if value is not None and text not in (str(value), json.dumps(value)):
-            told = f"expected {value!r} as the option beside it says, or no such option"
+            told = f"expected {value!r}, as its option says; give one of the two"
             raise ValueError(f"--set {path}: {told}, got {text}")
 
 

@@ -15,30 +15,41 @@ def view(
     runs: Annotated[
         list[str] | None,
         typer.Argument(
-            help="A run (its folder or the beginning of its name), a file, or weights by name. Others add curves.",
+            help="A run (its folder or the beginning of its name), trained weights by name, or a .safetensors file. "
+            "Further runs add their learning curves.",
             show_default="the last run",
             autocompletion=complete_trained,
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The page.", show_default="RUN/view.html, or NAME.html here")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write.", show_default="RUN/view.html, or NAME.html for weights")
+    ] = None,
     size: Annotated[
-        int | None, typer.Option(help="Size of the episode: pairs, items, keys.", show_default="as trained")
+        int | None, typer.Option(help="Size of the sequence (items, pairs or keys).", show_default="as trained")
     ] = None,
-    episodes: Annotated[int, typer.Option(help="Episodes to choose from on the page.")] = 1,
-    story: Annotated[Path | None, typer.Option(help="A story to show (bAbI).", show_default="some of ours")] = None,
-    memory_size: Annotated[
-        int | None, typer.Option(help="Another number of words in memory.", show_default="as trained")
+    episodes: Annotated[int, typer.Option(help="How many sequences the page offers.")] = 1,
+    story: Annotated[
+        Path | None, typer.Option(help="Show the story in this file (bAbI).", show_default="stories of the task")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the episodes.")] = 0,
+    memory_size: Annotated[int | None, typer.Option(help="Use this memory size.", show_default="as trained")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of the sequences.")] = 0,
     task: OwnTaskOption = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     live: Annotated[
-        bool, typer.Option("--live", help="Serve it on this machine while the run trains, always up to date.")
+        bool, typer.Option("--live", help="Serve the page to this machine and update it while the run trains.")
     ] = False,
-    port: Annotated[int, typer.Option(help="Port of --live; 0 for any free one.")] = 8765,
+    port: Annotated[int, typer.Option(help="Port for --live; 0 takes any free one.")] = 8765,
 ) -> None:
-    """Write one self-contained page that plays an episode: reads and writes of every head over time, what was written
-    when, the answers and what was read for them, and the training curves. It works from disk, without a server."""
+    """Write a page that shows what a trained model reads and writes, step by step.
+
+    The page is one file and needs no server. It has the reads and writes of every head over time, the answers with
+    what was read for them, and the learning curves.
+
+    Examples:
+
+        sparsam view babi-sam --open
+        sparsam view copy-sam --size 40
+    """
     from sparsam.lab.training import user_classes
     from sparsam.lab.viewer.page import write_page
 

@@ -16,10 +16,10 @@ from sparsam.lab.training.config import RunConfig
 from sparsam.lab.training.folder import RunFolder, newest_config, versions
 
 ACCEPTABLE = {
-    "damage": "take an older checkpoint, or none, where the newest is damaged",
-    "versions": "go on with other versions of sparsam, torch, numpy or Python",
-    "data": "go on with other data",
-    "processes": "go on with another number of processes",
+    "damage": "take an older checkpoint if the newest is damaged, or start over if none is whole",
+    "versions": "continue with other versions of sparsam, torch, numpy or Python",
+    "data": "continue with other data",
+    "processes": "continue with another number of processes",
 }
 FIXED = ("seed", "batch_size", "model", "task", "weights", "optimizer.name")
 MAY_CHANGE = (
@@ -69,7 +69,7 @@ def refuse_changes(before: RunConfig, after: RunConfig) -> None:
     if changed:
         told = ", ".join(f"{path} ({old.get(path)!r} to {new.get(path)!r})" for path in changed[:6])
         raise Refused(
-            f"a run that goes on cannot change {told}; start a new run instead (--weights begins from this one)"
+            f"a resumed run cannot change {told}; start a new run instead (--weights starts from this one)"
         )
 
 
@@ -128,7 +128,7 @@ def compare_processes(before: Any, now: int, accept: Collection[str]) -> None:
 
 def _accept(name: str, what: str, accept: Collection[str]) -> None:
     if name not in accept:
-        raise Refused(f"{what}; --accept {name} goes on all the same")
+        raise Refused(f"{what}; --accept {name} continues anyway")
     warnings.warn(f"{what}; accepted", stacklevel=3)
 
 
