@@ -46,20 +46,26 @@ class SparseMemory(Recurrent[SparseMemoryState]):
     """A layer (T, B, D) -> (T, B, D') with a sparse memory of N words.
 
     Args:
-        input_size, output_size: D and D'; D' is D by default.
-        memory_size, word_size: N words of width W.
-        num_heads, k: R access heads, each reads the K most similar words.
-        links: K_L, temporal links kept per row as in the SDNC; 0 for none.
-        index: how similar words are found: "linear" (exact) or the name or object of an approximate index.
+        input_size: D, the width of x.
+        output_size: D', the width of y; None for D.
+        memory_size: N, words in memory. A blank word costs nothing until it is touched.
+        word_size: W, numbers in a word.
+        num_heads: R, access heads. Every head reads and writes at every step.
+        k: K, words that a head reads.
+        links: K_L, links kept per row as in the SDNC; 0 for none.
+        index: how a head finds the K most similar words: "linear" (exact), the name of an approximate index, or an
+            object such as `sparsam.Scan(checks=32)`.
         similarity: "cosine", "euclidean" (-|q - m|^2) or "dot".
         delta: a row counts as accessed when its weights exceed this.
-        conv: inputs that the causal convolution in front of the interface sees; 0 for none.
-        link_gradients, allocation: as in `SDNC`; only with links.
+        conv: how many inputs the causal convolution before the interface sees; 0 for no convolution.
+        link_gradients: as in `SDNC`; only with links.
+        allocation: as in `SDNC`; only with links.
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto", "reference", "native" or "cuda".
         erase: as in `SAM`.
-        start: how the weights begin: "open", "plain" as `nn.Linear` begins, or a `sparsam.Start`, as in `SAM`.
-        device, dtype: of the parameters.
+        start: the initial weights, as in `SAM`.
+        device: where the parameters are.
+        dtype: floating-point type of the parameters.
     """
 
     state_class = SparseMemoryState
@@ -80,7 +86,7 @@ class SparseMemory(Recurrent[SparseMemoryState]):
         num_heads: int = 4,
         k: int = 4,
         links: int = 0,
-        index: Any = "linear",
+        index: str | indexes.Index = "linear",
         similarity: str = "cosine",
         delta: float = 0.005,
         conv: int = 4,
@@ -91,8 +97,8 @@ class SparseMemory(Recurrent[SparseMemoryState]):
         *,
         erase: bool = False,
         start: str | Start = "open",
-        device: Any = None,
-        dtype: Any = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(batch_first, engine)
         self.input_size = checks.positive_int("input_size", input_size)

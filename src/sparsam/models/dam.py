@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import torch
+from torch import nn
 
 from sparsam.memories.dam import DAMMemory, DAMState
 from sparsam.models.composition import MemoryModel, setting
@@ -13,15 +14,24 @@ class DAM(MemoryModel[DAMState]):
     """Dense Access Memory (section 3.2): a controller with N words, all read and written at every step.
 
     Args:
-        input_size, output_size, hidden_size: I, O and H.
-        memory_size, word_size: N words of width W.
-        num_heads: R access heads.
+        input_size: I, the width of x.
+        output_size: O, the width of y.
+        hidden_size: H, the width of the controller.
+        memory_size: N, words in memory.
+        word_size: W, numbers in a word.
+        num_heads: R, access heads.
         similarity: "cosine", "euclidean" (-|q - m|^2) or "dot".
-        discount: lambda of the usage U^(1).
+        discount: lambda, the factor by which usage U^(1) decays at each step.
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
-        engine: "auto", "reference", or "cuda" where it has dense models.
-        compile_step: as in `NTM`, for comparisons; here it does not pay.
-        controller, num_layers, dropout, start, device, dtype: as in `SAM`.
+        engine: "auto", "reference" or "cuda".
+        controller: "lstm", "gru", "feedforward", or your own `nn.Module` (`sparsam.controllers.own`).
+        compile_step: as in `NTM`, for comparisons; it makes DAM slower.
+        num_layers: layers of the controller.
+        dropout: dropout between the controller's layers.
+        start: the initial weights: "open" (the model uses its memory from the first minibatches on), "plain" (as
+            `nn.LSTM` and `nn.Linear` start), or a `sparsam.Start`.
+        device: where the parameters are.
+        dtype: floating-point type of the parameters.
     """
 
     name = "dam"
@@ -42,14 +52,14 @@ class DAM(MemoryModel[DAMState]):
         discount: float = 0.99,
         batch_first: bool = False,
         engine: str = "auto",
-        controller: Any = "lstm",
+        controller: str | nn.Module = "lstm",
         *,
         compile_step: bool = False,
         num_layers: int = 1,
         dropout: float = 0.0,
         start: str | Start = "open",
-        device: Any = None,
-        dtype: Any = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         memory = DAMMemory(memory_size, word_size, num_heads, similarity, discount, compile_step)
         parts = (controller, num_layers, dropout, None, device, dtype, start)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import torch
+from torch import nn
 
 from sparsam.controllers.bypass import bypass_output
 from sparsam.controllers.layer_norm import with_layer_norm
@@ -20,17 +21,26 @@ class DNC(MemoryModel[DNCState]):
     (3R, head by head backward, content, forward); with `masked` a mask for each read key (R·W) and for the write key.
 
     Args:
-        input_size, output_size, hidden_size: I, O and H.
-        memory_size, word_size: N words of width W.
-        num_heads: R read heads.
+        input_size: I, the width of x.
+        output_size: O, the width of y.
+        hidden_size: H, the width of the controller.
+        memory_size: N, words in memory.
+        word_size: W, numbers in a word.
+        num_heads: R, read heads.
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
-        engine: "auto", "reference", or "cuda" where it has dense models.
-        masked: masked content addressing (`sparsam.memories.addressing`; Csordas and Schmidhuber 2019).
-        deallocate: erase the words that are freed (`sparsam.memories.dnc`; the same paper).
-        layer_norm: layer-normalised controller (`sparsam.controllers.layer_norm`; Franke et al. 2018).
-        bypass_dropout: dropout between controller and output layer (`sparsam.controllers.bypass`; Franke et al. 2018).
-        compile_step: as in `NTM`, for comparisons; here it does not pay.
-        controller, num_layers, dropout, start, device, dtype: as in `SAM`.
+        engine: "auto", "reference" or "cuda".
+        masked: masked content addressing (Csordas and Schmidhuber 2019; `sparsam.memories.addressing`).
+        deallocate: erase the words that are freed (Csordas and Schmidhuber 2019; `sparsam.memories.dnc`).
+        layer_norm: layer normalisation in the controller (Franke et al. 2018; `sparsam.controllers.layer_norm`).
+        bypass_dropout: dropout between controller and output layer (Franke et al. 2018; `sparsam.controllers.bypass`).
+        controller: "lstm", "gru", "feedforward", or your own `nn.Module` (`sparsam.controllers.own`).
+        compile_step: as in `NTM`, for comparisons; it makes the DNC slower.
+        num_layers: layers of the controller.
+        dropout: dropout between the controller's layers.
+        start: the initial weights: "open" (the model uses its memory from the first minibatches on), "plain" (as
+            `nn.LSTM` and `nn.Linear` start), or a `sparsam.Start`.
+        device: where the parameters are.
+        dtype: floating-point type of the parameters.
     """
 
     name = "dnc"
@@ -53,14 +63,14 @@ class DNC(MemoryModel[DNCState]):
         deallocate: bool = False,
         layer_norm: bool = False,
         bypass_dropout: float = 0.0,
-        controller: Any = "lstm",
+        controller: str | nn.Module = "lstm",
         *,
         compile_step: bool = False,
         num_layers: int = 1,
         dropout: float = 0.0,
         start: str | Start = "open",
-        device: Any = None,
-        dtype: Any = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         memory = DNCMemory(memory_size, word_size, num_heads, addressing(masked), deallocate, compile_step)
         output = bypass_output(bypass_dropout)

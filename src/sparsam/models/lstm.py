@@ -29,11 +29,15 @@ class LSTM(MemoryModel[LSTMState]):
     h_t, c_t = LSTM(x_t, h_{t-1}, c_{t-1});   y_t = output(h_t).
 
     Args:
-        input_size, output_size, hidden_size: I, O and H.
+        input_size: I, the width of x.
+        output_size: O, the width of y.
+        hidden_size: H, the width of the controller.
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto" or "reference"; both are `nn.LSTM`, which runs on every device.
-        num_layers, dropout: of `nn.LSTM`.
-        device, dtype: of the parameters.
+        num_layers: layers of the LSTM.
+        dropout: dropout between its layers.
+        device: where the parameters are.
+        dtype: floating-point type of the parameters.
     """
 
     name = "lstm"
@@ -49,8 +53,8 @@ class LSTM(MemoryModel[LSTMState]):
         *,
         num_layers: int = 1,
         dropout: float = 0.0,
-        device: Any = None,
-        dtype: Any = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         parts = ("lstm", num_layers, dropout, None, device, dtype)
         super().__init__(input_size, output_size, hidden_size, None, batch_first, engine, *parts)

@@ -21,15 +21,24 @@ class NTM(MemoryModel[NTMState]):
     zero in a new model.
 
     Args:
-        input_size, output_size, hidden_size: I, O and H.
-        memory_size, word_size: N words of width W.
-        num_heads: R read heads and as many write heads.
+        input_size: I, the width of x.
+        output_size: O, the width of y.
+        hidden_size: H, the width of the controller.
+        memory_size: N, words in memory.
+        word_size: W, numbers in a word.
+        num_heads: R, read heads and as many write heads.
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
-        engine: "auto", "reference", or "cuda" where it has dense models.
-        compile_step: run the memory's step through `torch.compile`, which needs a C++ compiler and tens of seconds at
-            the first call of each shape, and is worth it for long runs on a CPU (docs/notebook/baselines.md);
-            nothing is compiled on a GPU.
-        controller, num_layers, dropout, start, device, dtype: as in `SAM`.
+        engine: "auto", "reference" or "cuda".
+        compile_step: run the memory's step through `torch.compile`. It needs a C++ compiler and tens of seconds at the
+            first call of each shape, and pays off in long runs on a CPU (docs/notebook/baselines.md). On a GPU it
+            compiles nothing.
+        controller: "lstm", "gru", "feedforward", or your own `nn.Module` (`sparsam.controllers.own`).
+        num_layers: layers of the controller.
+        dropout: dropout between the controller's layers.
+        start: the initial weights: "open" (the model uses its memory from the first minibatches on), "plain" (as
+            `nn.LSTM` and `nn.Linear` start), or a `sparsam.Start`.
+        device: where the parameters are.
+        dtype: floating-point type of the parameters.
     """
 
     name = "ntm"
@@ -48,13 +57,13 @@ class NTM(MemoryModel[NTMState]):
         batch_first: bool = False,
         engine: str = "auto",
         compile_step: bool = False,
-        controller: Any = "lstm",
+        controller: str | nn.Module = "lstm",
         *,
         num_layers: int = 1,
         dropout: float = 0.0,
         start: str | Start = "open",
-        device: Any = None,
-        dtype: Any = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         memory = NTMMemory(memory_size, word_size, num_heads, compile_step)
         parts = (controller, num_layers, dropout, None, device, dtype, start)

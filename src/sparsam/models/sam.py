@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
+import torch
+from torch import nn
 from typing_extensions import TypeVar
 
 from sparsam import indexes
@@ -23,26 +25,34 @@ class SAM(MemoryModel[S]):
     """Sparse Access Memory (section 3): a controller with N words, of which K per head are read and R(K+1) written.
 
     Args:
-        input_size, output_size, hidden_size: I, O and H.
-        memory_size, word_size: N words of width W.
-        num_heads, k: R access heads, each reads the K most similar words.
-        index: how those are found: "linear" (exact) or the name or object of an approximate index.
+        input_size: I, the width of x.
+        output_size: O, the width of y.
+        hidden_size: H, the width of the controller.
+        memory_size: N, words in memory. A blank word costs nothing until it is touched.
+        word_size: W, numbers in a word.
+        num_heads: R, access heads. Every head reads and writes at every step.
+        k: K, words that a head reads.
+        index: how a head finds the K most similar words: "linear" (exact), the name of an approximate index, or an
+            object such as `sparsam.Scan(checks=32)`.
         similarity: "cosine", "euclidean" (-|q - m|^2) or "dot".
         delta: a row counts as accessed when its weights exceed this.
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto", "reference", "native" or "cuda".
-        masked: masked content addressing (`sparsam.memories.addressing`; Csordas and Schmidhuber 2019).
-        layer_norm: layer-normalised controller (`sparsam.controllers.layer_norm`; Franke et al. 2018).
-        bypass_dropout: dropout between controller and output layer (`sparsam.controllers.bypass`; Franke et al. 2018).
-        controller: "lstm", "gru", "feedforward", or an `nn.Module` of your own (`sparsam.controllers.own`).
-        num_layers, dropout: of the controller.
-        start: how the weights begin: "open" so that the first minibatches write, keep and find words, "plain" as
-            `nn.LSTM` and `nn.Linear` begin, or numbers of your own (`sparsam.Start`).
-        erase: heads erase what they read before they write there (`sparsam.memories.sam.erased`), so that a stored word
-            can be replaced; the interface gets a gate for each head. The paper only adds.
-        backward_clip: None for exact gradients, or how many times the largest gradient from the outputs a step may hand
-            back to h and r of the step before, number by number (`sparsam.engines.clipping`).
-        device, dtype: of the parameters.
+        masked: masked content addressing (Csordas and Schmidhuber 2019; `sparsam.memories.addressing`).
+        layer_norm: layer normalisation in the controller (Franke et al. 2018; `sparsam.controllers.layer_norm`).
+        bypass_dropout: dropout between controller and output layer (Franke et al. 2018; `sparsam.controllers.bypass`).
+        controller: "lstm", "gru", "feedforward", or your own `nn.Module` (`sparsam.controllers.own`).
+        num_layers: layers of the controller.
+        dropout: dropout between the controller's layers.
+        start: the initial weights: "open" (the model uses its memory from the first minibatches on), "plain" (as
+            `nn.LSTM` and `nn.Linear` start), or a `sparsam.Start`.
+        backward_clip: None for exact gradients. A number c limits each component of the gradient that a step passes to
+            h and r of the step before it, to c times the largest one that came from the outputs
+            (`sparsam.engines.clipping`).
+        erase: heads erase what they have read before they write there, so that they can replace a word; each head gets
+            an erase gate. The paper only adds.
+        device: where the parameters are.
+        dtype: floating-point type of the parameters.
     """
 
     name = "sam"
@@ -64,7 +74,7 @@ class SAM(MemoryModel[S]):
         word_size: int = 32,
         num_heads: int = 4,
         k: int = 4,
-        index: Any = "linear",
+        index: str | indexes.Index = "linear",
         similarity: str = "cosine",
         delta: float = 0.005,
         batch_first: bool = False,
@@ -72,15 +82,15 @@ class SAM(MemoryModel[S]):
         masked: bool = False,
         layer_norm: bool = False,
         bypass_dropout: float = 0.0,
-        controller: Any = "lstm",
+        controller: str | nn.Module = "lstm",
         *,
         num_layers: int = 1,
         dropout: float = 0.0,
         start: str | Start = "open",
         backward_clip: float | None = None,
         erase: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         found = indexes.resolve(index)
         sizes = SparseSizes(memory_size, word_size, num_heads, k, similarity, delta, index=found, erase=erase)

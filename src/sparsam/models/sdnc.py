@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
+
+import torch
+from torch import nn
 
 from sparsam import checks, indexes
 from sparsam.controllers.bypass import bypass_output
@@ -24,10 +27,12 @@ class SDNC(SAM[SDNCState]):
 
     Args:
         k_links: K_L, the entries kept in each row of N and P and in p.
-        link_gradients: whether N, P and p are differentiated. They are constants by default, as in the paper; the
-            previous read weights get their share of the gradient through f and b either way.
-        allocation: "ring", the paper's least recently accessed words, or "free", the least used ones.
-        The other arguments are those of `SAM`.
+        link_gradients: whether gradients flow through N, P and p. By default they do not, as in the paper; the previous
+            read weights get their gradient through f and b either way.
+        allocation: which word to write next: "ring", the least recently accessed one, as in the paper, or "free", the
+            least used one.
+
+    The other arguments are those of `SAM`.
     """
 
     name = "sdnc"
@@ -46,7 +51,7 @@ class SDNC(SAM[SDNCState]):
         word_size: int = 32,
         num_heads: int = 4,
         k: int = 4,
-        index: Any = "linear",
+        index: str | indexes.Index = "linear",
         similarity: str = "cosine",
         delta: float = 0.005,
         batch_first: bool = False,
@@ -57,15 +62,15 @@ class SDNC(SAM[SDNCState]):
         layer_norm: bool = False,
         bypass_dropout: float = 0.0,
         allocation: str = "ring",
-        controller: Any = "lstm",
+        controller: str | nn.Module = "lstm",
         *,
         num_layers: int = 1,
         dropout: float = 0.0,
         start: str | Start = "open",
         backward_clip: float | None = None,
         erase: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         sizes = SparseSizes(
             memory_size,
