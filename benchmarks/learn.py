@@ -32,7 +32,7 @@ import torch
 from torch import nn
 
 from benchmarks import benchmark
-from benchmarks.learn_models import OPTIONS, WITH_MEMORY, make, parameters
+from benchmarks.learn_models import CHANGED, OPTIONS, WITH_MEMORY, make, parameters
 from benchmarks.learn_tasks import TASKS, Task
 from benchmarks.report import Line, Report, processor
 from sparsam.start import from_values
@@ -177,7 +177,7 @@ def summarise(report: Report, known: dict[str, Any]) -> None:
     for run in known.values():
         if run["ended"] != "time":
             groups.setdefault((run["task"], run["model"], run["label"], run["minibatches"]), []).append(run)
-    order = list(TASKS), [*MODELS, *OPTIONS]
+    order = list(TASKS), [*MODELS, *OPTIONS, *CHANGED]
     for group in sorted(groups, key=lambda group: (order[0].index(group[0]), order[1].index(group[1]), *group[2:])):
         task, model, label, minibatches = group
         name = f"{task}, {minibatches:,}: {model}" + (f", start {label}" if label not in ("", "open") else "")
@@ -237,7 +237,7 @@ def run(
     kinds = [name for name in (models or ",".join(MODELS)).split(",")]
     if quick:
         chosen, kinds, minibatches, seeds = ["recall", "copy"], ["SAM", "LSTM"], 300, 1
-    for argument, names, all_names in (("tasks", chosen, TASKS), ("models", kinds, (*MODELS, *OPTIONS))):
+    for argument, names, all_names in (("tasks", chosen, TASKS), ("models", kinds, (*MODELS, *OPTIONS, *CHANGED))):
         for name in names:
             if name not in all_names:
                 raise ValueError(f"{argument}: expected names of {', '.join(all_names)}, got {name!r}")

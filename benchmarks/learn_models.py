@@ -9,14 +9,57 @@ import torch
 from torch import Tensor, nn
 
 import sparsam
+from sparsam.memories.interface import Interface
+from sparsam.start import checked, numbers
+
+
+class Asking(nn.Module):
+    """An interface that is changed in one place: `SAM sees x`, `SAM beta 11` or `SAM query norm`."""
+
+    x: Tensor
+
+    def __init__(self, change: str, hidden: int, inputs: int, fields: Interface, start: Any) -> None:
+        super().__init__()
+        self.change, self.sizes = change, [entry.size for entry in fields.fields]
+        self.names = [entry.name for entry in fields.fields]
+        self.layer = nn.Linear(hidden + (inputs if change == "SAM sees x" else 0), fields.size)
+        numbers(checked(start)).move_interface(self.layer, fields)
+        self.heads = fields.fields[self.names.index("strength")].size
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        if self.change == "SAM sees x":
+            return self.layer(torch.cat([hidden, self.x], dim=-1))
+        parts = list(self.layer(hidden).split(self.sizes, dim=-1))
+        if self.change == "SAM beta 11":  # 1 + softplus(10), and near 0 what it was
+            at = self.names.index("strength")
+            parts[at] = 10 * (parts[at] / 10).tanh()
+        else:
+            at = self.names.index("query")
+            query = parts[at].unflatten(-1, (self.heads, -1))
+            parts[at] = nn.functional.layer_norm(query, query.shape[-1:]).flatten(-2)
+        return torch.cat(parts, dim=-1)
+
+
+class ChangedSAM(sparsam.SAM):
+    """SAM with an `Asking` interface."""
+
+    def __init__(self, inputs: int, outputs: int, start: Any, change: str) -> None:
+        super().__init__(inputs, outputs, start=start)
+        self.interface: Any = Asking(change, self.hidden_size, inputs, self.memory.interface, start)
+
+    def control(self, x: Tensor, state: Any) -> tuple[Tensor, dict[str, Any]]:
+        self.interface.x = x
+        return super().control(x, state)
+
 
 # Models with an option, which `--models` names; a run of all leaves them out.
+CHANGED = ("SAM sees x", "SAM beta 11", "SAM query norm")
 OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "SAM erase": ("SAM", {"erase": True}),
     "SAM clip 1": ("SAM", {"backward_clip": 1.0}),
     "SDNC clip 1": ("SDNC", {"backward_clip": 1.0}),
 }
-WITH_MEMORY = ("SAM", "SDNC", "SparseMemory", "DAM", "NTM", "DNC", *OPTIONS)
+WITH_MEMORY = ("SAM", "SDNC", "SparseMemory", "DAM", "NTM", "DNC", *OPTIONS, *CHANGED)
 
 
 class WithOutput(nn.Module):
@@ -54,6 +97,8 @@ def parameters(model: nn.Module) -> int:
 def make(name: str, inputs: int, outputs: int, seed: int, start: Any = "open") -> nn.Module:
     """A model by name. Torch's layers and the block have as many parameters as SAM, `LSTM x4` four times as many."""
     torch.manual_seed(seed)
+    if name in CHANGED:
+        return ChangedSAM(inputs, outputs, start, name)
     if name in WITH_MEMORY and name != "SparseMemory":
         kind, options = OPTIONS.get(name, (name, {}))
         made: nn.Module = getattr(sparsam, kind)(inputs, outputs, start=start, **options)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from benchmarks import learn
-from benchmarks.learn_models import make, parameters
+from benchmarks.learn_models import CHANGED, make, parameters
 from benchmarks.learn_tasks import BITS, TASKS
 
 RECORD = Path(__file__).parents[2] / "docs" / "bench" / "learn.json"
@@ -33,6 +33,21 @@ def test_models_are_as_large_as_sam_or_four_times() -> None:
     sam = parameters(make("SAM", 10, 8, 0))
     for name, times in {"LSTM": 1, "GRU": 1, "SparseMemory": 1, "LSTM x4": 4}.items():
         assert 0.97 * times * sam <= parameters(make(name, 10, 8, 0)) <= times * sam, name
+
+
+def test_a_changed_interface_changes_what_its_name_says() -> None:
+    x, hidden = torch.randn(2, 4, 10), 30 * torch.randn(4, 100)
+    asked = {}
+    for name in CHANGED:
+        model: Any = make(name, 10, 8, 0)
+        assert model(x)[0].shape == (2, 4, 8)
+        vector = model.interface(hidden)
+        assert torch.equal(model.interface(hidden), vector)
+        model.interface.x = x[0]
+        assert torch.equal(model.interface(hidden), vector) != (name == "SAM sees x")
+        asked[name] = model.memory.interface.split(vector)
+    assert 10 < asked["SAM beta 11"]["strength"].max() < 11.001 < asked["SAM sees x"]["strength"].max()
+    assert asked["SAM query norm"]["query"].mean(-1).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize("name", TASKS)
