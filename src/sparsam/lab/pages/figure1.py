@@ -58,11 +58,11 @@ def cost(records: Records) -> str:
     read = records["bench/speed"]["raw"]["us per step"]
     full = count(read["SAM filled 1,000,000"] / read["SAM 1,000,000"])
     kept = records.figure("memory", "SAM bytes kept per step")
-    return f"""A step does not grow with the size of the memory. With a million blank words it takes {larger:.2f} times as long as with a
-thousand, {over_lstm:.1f} times as long as a step of `nn.LSTM`, and keeps {kept:.0f} KiB for the backward pass.
+    return f"""The time of a step does not grow with the size of the memory. With a million blank words a step takes {larger:.2f} times as
+long as with a thousand and {over_lstm:.1f} times as long as a step of `nn.LSTM`, and keeps {kept:.0f} KiB for the backward pass.
 
-What grows is the search, with the words *written so far*. In a memory full of a million words, exact search makes a step
-{full} times as slow; approximate search brings it to {records.figure("ann", FULL):.0f} times `nn.LSTM`'s step, on 8 threads.
+The search grows with the words *written so far*. In a memory full of a million words, exact search makes a step {full} times
+as slow. With approximate search it takes {records.figure("ann", FULL):.0f} times `nn.LSTM`'s step, on 8 threads.
 [What a step costs](docs/explanation/cost.md) has the commands."""
 
 
