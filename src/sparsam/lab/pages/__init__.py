@@ -31,9 +31,9 @@ def overview(records: Records) -> str:
     """docs/results/index.md."""
     return f"""# Results
 
-Each page states the claim, the commands, the seeds, and what differs from the paper. A verdict compares our runs with the
-paper's, under the paper's protocol where the paper gives one, and names a difference that helps us. The
-[notebook](../notebook/index.md) tells how the results came about and what did not work.
+Each page has the claim, the commands, the seeds, and what differs from the paper. A verdict compares our runs with the paper's,
+and names a difference that helps us. The [notebook](../notebook/index.md) tells how the results came about and what did not
+work.
 
 ## The paper's claims
 

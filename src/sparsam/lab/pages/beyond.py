@@ -90,8 +90,8 @@ def page(records: Records) -> str:
     sdnc = 100 * records["results/babi"]["sdnc-0, from scratch"]["test"]["mean"]
     return f"""# Beyond the paper
 
-Most of these have one seed: they show what is possible, not how often it works. The notebook pages linked below have the
-commands, the settings and what failed.
+Most of these have one seed: they show what is possible, not how often it works. The notebook has the commands, the settings
+and what failed.
 
 ## Recall beside attention
 
@@ -113,17 +113,17 @@ Induction over a million tokens, selective copying and a word problem beside rec
 
 ## bAbI with augmentation
 
-Training exchanges names, retells stories, draws hard tasks more often, and asks further questions in task 16. These amount to
+Training exchanges names, retells stories, draws hard tasks more often, and asks further questions in task 16. This is
 supervision that the paper's runs did not have; a phase of easy stories also uses the labels of supporting facts. The test
-questions are the original ones. In these runs every minibatch came from one bucket of stories, with a dropout of 0.1
-between controller and output. Today's recipe mixes buckets and has no dropout; it has not been run to the end.
+questions are the original ones. These runs had a dropout of 0.1 and minibatches of similar stories; today's recipe has
+neither and has not been run to the end.
 
 | | mean test error, % |
 |---|---|
 | SAM, one run in four parts (`babi-sam`) | {100 * sam["mean"]:.2f} |
 | SAM, 3 seeds, one command (850 s on a shared GPU) | {spread(first)} |
-| the same, resumed by a second command (budget extended on validation) | {spread(again, 2)} |
-| the same, the one run that still failed a task resumed by a third | {spread(_after_three(records), 2)} |
+| the same, resumed with a second command (budget extended on validation) | {spread(again, 2)} |
+| the same, with a third command for the run that still failed a task | {spread(_after_three(records), 2)} |
 | SDNC, one seed, four commands | {sdnc:.3f} |
 
 The [notebook](../notebook/babi_and_omniglot.md) has the commands and SDNC's other runs, which are worse.

@@ -67,9 +67,9 @@ Chance is {wide["chance"]} bits for values of 96 bits, as in the paper, and 8 fo
 {differences(record)}
 - One seed ({count(wide["minibatches"])} minibatches, {count(wide["seconds"])} s on one core).
 
-The models for values of 16 bits ship as `recall-near-sam` and `recall-curriculum-sam`. They are an earlier run of figure 3's
-recipe, resumed at a lower rate up to level 10,000. 'Near keys' then trained for 398 more minibatches, in which half of the
-keys are another key with one bit flipped. Training with LSH ended at level 8,192.
+The models for values of 16 bits ship as `recall-near-sam` and `recall-curriculum-sam`: an earlier run of figure 3's recipe,
+resumed at a lower rate up to level 10,000. 'Near keys' then trained for 398 more minibatches, in which half of the keys are
+another key with one bit flipped. Training with LSH ended at level 8,192.
 
 Record: `docs/results/extrapolation.json`. Results with approximate search, and what did not help, are in the
 [notebook](../notebook/algorithmic_tasks.md).

@@ -95,10 +95,11 @@ first checks outputs and gradients against the reference engine.
 
 ![Time per step over the number of words](../bench/speed.png)
 
-The paper did not measure a **blank** memory, which is how most episodes begin. Only written words are searched, so a million
-blank words are nearly free. In a memory **full** of random words, exact search scores every word. NTM and DAM run with as
-many batch elements as fit into RAM, and their time is scaled to 8. NTM's step at a million words was read twice, {curve_read:.1f} s and
-{lines_read:.1f} s; both ratios take the reading that favours SAM least. Machine: {speed["processor"]}, {speed["threads"]} threads, torch {speed["torch"]}.
+The paper did not measure a **blank** memory, with which most sequences begin. Only written words are searched, so a million
+blank words are nearly free. In a memory **full** of random words, exact search scores every word. NTM and DAM run with as many
+batch elements as fit into RAM, and their time is scaled to 8. NTM's step at a million words was measured twice,
+{curve_read:.1f} s and {lines_read:.1f} s; both ratios take the time that favours SAM least. Machine: {speed["processor"]}, {speed["threads"]} threads, torch
+{speed["torch"]}.
 
 With approximate search, in a memory full of words that a trained model wrote, NTM's step takes
 {count(records.figure("ann", "NTM step over that step"))} times as long as SAM's, and SAM's {records.figure("ann", FULL):.0f} times as long as `nn.LSTM`'s

@@ -75,8 +75,8 @@ Mean test error over all presentations, ± standard deviation over seeds:
 
 {differences(record)}
 
-**We did not tune the dense baselines as we tuned SAM.** DAM learns slowly, and NTM and LSTM stay at chance, where the paper's
-do not. So this table shows that SAM and SDNC work at this size, not how much better they are. DNC was not run.
+**We did not tune the dense baselines as we tuned SAM.** DAM learns slowly, and NTM and LSTM stay at chance; the paper's do not.
+So this table shows that SAM and SDNC work at this size, not how much better they are. DNC was not run.
 
 Record: `docs/results/omniglot_pixels.json`. Runs on stroke directions and earlier recipes are in the
 [notebook](../notebook/babi_and_omniglot.md).
