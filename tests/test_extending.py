@@ -51,5 +51,5 @@ def test_a_gru_is_one_file_and_one_cell():
     python = code_lines_with("gru", "src/sparsam", ".py")
     python.pop("controllers/gru.py")
     python.pop("engines/feedforward.py")  # another controller that is run by this cell
-    outside = {path for path in python if not path.startswith("engines/cuda/")}  # where a cell is a branch of a kernel
+    outside = {path for path in python if not path.startswith(("engines/cuda/", "lab/"))}  # a branch of a kernel; users
     assert outside == {"controllers/__init__.py", "controllers/torch_modules.py"}  # imported, and torch's own class
