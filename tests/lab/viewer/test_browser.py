@@ -229,6 +229,18 @@ def test_light_and_dark_follow_the_system(browser, page, preferred):
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
+def test_a_phone_shows_an_answer_before_the_buttons(browser, page):
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    browser.get(page.as_uri())
+    settle(browser)
+    assert "Answer, right" in text(browser, "details") and "Read for this answer" in text(browser, "details")
+    details, buttons = (browser.find_element("css selector", name).rect for name in ("#details", ".controls"))
+    assert details["y"] + details["height"] <= buttons["y"]
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_hover_shows_the_pair_that_was_written(browser, tmp_path):
     browser.get(write_page(["recall-sam"], tmp_path / "recall.html", size=4).as_uri())
     settle(browser)

@@ -34,7 +34,8 @@
   function open(number) {
     if (!cache.has(number)) cache.set(number, new Episode(data.episodes[number]));
     episode = cache.get(number);
-    Object.assign(state, { step: null, hover: null, heads: Array(episode.heads).fill(true) });
+    const first = matchMedia("(max-width: 900px)").matches ? episode.answers[0] ?? null : null; // a phone begins with an answer
+    Object.assign(state, { step: first, hover: null, heads: Array(episode.heads).fill(true) });
     $("heads").replaceChildren(...state.heads.map((_, head) => {
       const button = element("button", `head ${head + 1}`, "chip");
       button.setAttribute("aria-pressed", "true");
