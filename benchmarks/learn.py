@@ -188,6 +188,30 @@ def summarise(report: Report, known: dict[str, Any]) -> None:
             report.add(loss_line(name, groups[group], beside, model in ("SAM", "SDNC")))
 
 
+def by_task(known: dict[str, Any]) -> str:
+    """What the defaults reached in 5,000 minibatches, in Markdown: a line for each model, a column for each task."""
+    cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for run in known.values():
+        if run["minibatches"] == 5000 and run["label"] in ("", "open") and run["ended"] != "time":
+            cells.setdefault((run["model"], run["task"]), []).append(run)
+    models = [model for model in (*MODELS, *OPTIONS, *CHANGED) if any(model == name for name, _ in cells)]
+    rows = [[model, *(cell(task, cells.get((model, name), [])) for name, task in TASKS.items())] for model in models]
+    lines = [f"| {' | '.join(row)} |" for row in [["", *TASKS], *rows]]
+    return "\n".join([lines[0], f"|{'---|' * (1 + len(TASKS))}", *lines[1:]])
+
+
+def cell(task: Task, runs: list[dict[str, Any]]) -> str:
+    """Minibatches until solved or the share that is wrong, and in how many seeds; or the loss, and the seeds."""
+    if not runs:
+        return ""
+    if not task.memory:
+        return f"{statistics.mean(statistics.mean(run['losses'][-5:]) for run in runs):.3g} ({len(runs)})"
+    after = sorted(step for step in map(solved_after, runs) if step)
+    wrong = f"{100 * statistics.mean(run['errors'][-1] for run in runs):.2g}% wrong"
+    told = f"{after[0]:,} to {after[-1]:,}" if len({*after}) > 1 else f"{after[0]:,}" if after else wrong
+    return f"{told} ({len(after)}/{len(runs)})"
+
+
 def solved_line(name: str, runs: list[dict[str, Any]], targeted: bool) -> Line:
     after = [solved_after(run) for run in runs]
     right = len([step for step in after if step is not None])
@@ -255,7 +279,7 @@ def run(
         wanted = planned(chosen, kinds, seeds, minibatches, starts_of(start))
         carry_out_all(wanted, known, jobs, device, seconds, lambda: report.write(out))
     summarise(report, known)
-    print(report.table())
+    print(report.table(), by_task(known), sep="\n\n")
     print(report.write(out))
     draw(known, out / "learn.png")
     return report

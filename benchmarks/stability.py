@@ -156,6 +156,25 @@ def measure(
             done(run)
 
 
+def table(runs: list[dict[str, Any]]) -> str:
+    """The runs of the record in Markdown, those of a model, a task and a limit in a line."""
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for run in sorted(runs, key=lambda run: (run["model"], run["task"], run["clip"] or 0.0, run["seed"])):
+        groups.setdefault((run["model"], run["task"], f"{run['clip'] or 'None'}"), []).append(run)
+    lines = [
+        "| model | task | backward_clip | solved after | windows lost | minibatches | 99th percentile | wrong bits |"
+    ]
+    lines.append(f"|{'---|' * 8}")
+    for name, some in groups.items():
+        columns = [[f"{run['solved_at']:,}" if run["solved_at"] else "not" for run in some]]
+        columns += [[f"{run['lost']} of {run['windows_after']}" for run in some]]
+        last = [run["windows"][-1] for run in some]
+        columns += [[f"{window['minibatch']:,}" for window in last]]
+        columns += [[f"{window['p99']:,.1f}" for window in last], [f"{window['wrong']:.1%}" for window in last]]
+        lines.append("| " + " | ".join([*name, *(", ".join(column) for column in columns)]) + " |")
+    return "\n".join(lines)
+
+
 def clip_of(text: str) -> float | None:
     return None if text == "none" else float(text)
 
@@ -188,6 +207,7 @@ def main() -> None:
     each = product(given.seeds, given.model, given.clip)
     wanted = [{"model": m, "task": given.task, "clip": c, "seed": s} for s, m, c in each]
     measure(wanted, runs, given.minibatches, given.seconds, given.further, given.processes, done)
+    print(table(runs))
 
 
 if __name__ == "__main__":

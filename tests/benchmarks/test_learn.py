@@ -111,3 +111,17 @@ def test_the_record_has_what_is_claimed_of_the_defaults() -> None:
         assert len(sam) >= 5 and all(learn.solved_after(run) for run in sam), task
     lstm = [run for run in runs if (run["task"], run["model"]) == ("recall", "LSTM") and run["minibatches"] == 5000]
     assert len(lstm) >= 5 and min(min(run["errors"]) for run in lstm) > 0.3
+
+
+def test_the_page_has_the_table_of_the_record() -> None:
+    page = (RECORD.parents[1] / "explanation" / "first_weights.md").read_text()
+    assert learn.by_task(json.loads(RECORD.read_text())["raw"]["runs"]) in page
+
+
+def test_a_cell_says_how_many_seeds_it_has() -> None:
+    solved = {"errors": [0.0] * 3, "losses": [0.5] * 3}
+    task = TASKS["recall"]
+    assert learn.cell(task, []) == "" and learn.cell(task, [solved]) == "100 (1/1)"
+    assert learn.cell(task, [solved, {"errors": [0.3, 0.0, 0.0, 0.0], "losses": [0.5]}]) == "100 to 200 (2/2)"
+    assert learn.cell(task, [{"errors": [0.5, 0.25], "losses": [0.5]}] * 2) == "25% wrong (0/2)"
+    assert learn.cell(TASKS["adding"], [solved]) == "0.5 (1)"
