@@ -18,7 +18,7 @@ GATES = ("sigmoid", "one_plus", "softplus")  # activations of an interface's gat
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What `diagnose` found; printed, a number a line and then the advice."""
+    """What `diagnose` found. Printed, it shows a number per line and then the advice."""
 
     use: Summary
     gates: dict[str, float]  # gates and strengths of the interface, a mean over heads, steps and sequences
@@ -34,13 +34,12 @@ class Diagnosis:
 
 
 def diagnose(model: nn.Module, x: Tensor, state: Any = None, lengths: Tensor | None = None) -> Diagnosis:
-    """Run sequences x, as in `model(x)`, and tell how the memory is used: share of reads on written words, how sharp,
-    how old, how many rows, the gates, and a line of advice for each number that says that something is wrong.
+    """Run sequences x, as in `model(x)`, and report how the memory is used, with advice for numbers that look wrong.
 
-    What was written before `x`, in a `state` that is given, is not known: then nothing is said of words never written.
-    Advice is about models that need their memory; a task that does not may leave it alone. Where weights or `x` are not
-    finite, that is the only advice. The model is run in evaluation mode without gradients, step by step, and is not
-    changed.
+    The report has the rows read and written, the share of reads that found written words, how sharp the reads were, how
+    old the words were, and the mean gates. With a `state`, it cannot know what was written before `x`, and says nothing
+    about words that were never written. In spite of the advice, a task that needs no memory may leave it alone. The
+    model runs in evaluation mode without gradients and is not changed.
     """
     if not isinstance(model, Recurrent) or model.memory is None:
         raise TypeError(f"model: expected a model or a layer with a memory, got {type(model).__name__}")
@@ -83,22 +82,22 @@ def advice(memory: Memory, use: Summary, gates: dict[str, float], past: bool) ->
     """What the numbers say is wrong, the cause of the rest first. `past`: what was written before a read is known."""
     if use.write_weight < 0.05 * memory.heads:
         cause = f"hardly anything is written ({use.write_weight:.3f} of a word a step)"
-        return [f"{cause}: begin with open write gates (write=2 of sparsam.Start), or try bypass_dropout=0.1"]
+        return [f"{cause}: start with open write gates (write=2 of sparsam.Start), or try bypass_dropout=0.1"]
     found = []
     if memory.sizes is not None and use.rows_written >= 0.85 * memory.rows:  # rows read again and again are kept
         cause = f"{use.rows_written:.0f} of {memory.rows} rows are written"
-        found.append(f"{cause}, so that old words make room: try a larger memory_size")
+        found.append(f"{cause}, so new words replace old ones: try a larger memory_size")
     if past and use.written_before < 0.25:
         cause = f"{1 - use.written_before:.0%} of what is read was never written"
-        found.append(f"{cause}: begin with larger queries and words (words=2 of sparsam.Start)")
+        found.append(f"{cause}: start with larger queries and words (words=2 of sparsam.Start)")
     elif past and use.age < 1:
         cause = f"words are read {use.age:.1f} steps after they were written"
         found.append(
-            f"{cause}: the task needs no memory, or the controller holds the rest itself (forget=-2 of sparsam.Start)"
+            f"{cause}: the task needs no memory, or the controller remembers by itself (forget=-2 of sparsam.Start)"
         )
     choice = memory.rows if memory.sizes is None else memory.sizes.k
     strengths = [gates[field.name] for field in memory.interface.fields if field.role == "sharpness"]
     if use.read_weight < min(1.5 / choice, 0.4) and min(strengths) < 4:  # with more, words that are alike share a read
         cause = f"reads are blurred (the largest weight of {choice} is {use.read_weight:.2f})"
-        found.append(f"{cause}: begin with a higher strength (sharpness=5 of sparsam.Start)")
+        found.append(f"{cause}: start with a higher strength (sharpness=5 of sparsam.Start)")
     return found

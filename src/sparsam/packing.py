@@ -1,12 +1,11 @@
-"""States as tensors of fixed shape, which hold in every process and on every disk.
+"""States as tensors of fixed shape, valid in every process and on disk.
 
-`state.pack(rows)` gives a dictionary of batch-first tensors: the fields of the state, and of a sparse memory up to
-`rows` rows of each batch element: words written, order of access, links or usage where there are any. `model.unpack`
-makes the state again, with the same bits in all that follows. What is not in the tensors is the memory that the
-sequence began with: `unpack` takes it as `initial_state` does, and a digest tells a wrong one.
+`state.pack(rows)` returns a dictionary of batch-first tensors: the fields of the state, and for a sparse memory up to
+`rows` rows of each batch element (words written, order of access, links or usage if any). `model.unpack` restores the
+state, with the same bits in all later calls. The tensors do not hold the memory that the sequence began with: pass it
+to `unpack` as to `initial_state`; a digest detects a wrong one.
 
-`begun` is true for every element of a state; an element of zeros, as buffers have them where nothing was written, is
-a fresh one.
+`begun` is true for every element of a state. An element of zeros, as in an empty buffer, is a fresh one.
 """
 
 from __future__ import annotations

@@ -32,19 +32,19 @@ MOST = 1e4  # a bias beyond this says nothing that a smaller one does not
 
 @dataclass(frozen=True)
 class Start:
-    """What first weights are moved by. `Start()` moves nothing.
+    """Changes to torch's usual initial weights. `Start()` changes nothing.
 
     Args:
         forget: added to the bias of the gate that keeps the controller's own state, in every layer: the forget gate of
-            an LSTM, the update gate of a GRU. Below 0 the controller begins by forgetting and leaves what is to be
-            remembered to the memory. A feed-forward controller has no such gate.
-        write: added to the bias of gates that let a write happen. Above 0 words are written whole.
-        reuse: added to the bias of gates between the words just read and unused ones. Below 0 a word is written to a
-            row of its own.
-        sharpness: added to the bias of the strength of a lookup. Above 0 the most similar word gets most of the weight.
-        words: factor of the weights of queries and of written words. Above 1 they differ more from step to step.
-        tied: written words begin with the weights of the queries. A read then finds what was written in a like step.
-        feedforward: above 0, an LSTM begins as a feed-forward layer whose gates are held by this bias.
+            an LSTM, the update gate of a GRU. Below 0 the controller starts by forgetting and leaves it to the memory
+            to remember. A feed-forward controller has no such gate.
+        write: added to the bias of the write gates. Above 0 words are written whole.
+        reuse: added to the bias of the gates that choose between the rows just read and unused rows. Below 0 a word
+            gets a row of its own.
+        sharpness: added to the bias of the read strength. Above 0 the most similar word gets most of the weight.
+        words: factor of the weights of queries and written words. Above 1 they differ more from step to step.
+        tied: written words start with the weights of the queries, so a read finds what a similar step has written.
+        feedforward: above 0, an LSTM starts as a feed-forward layer whose gates are held by this bias.
     """
 
     forget: float = 0.0

@@ -16,7 +16,7 @@ import dataclasses
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -24,6 +24,9 @@ from torch.utils import _pytree as pytree
 
 from sparsam import checks
 from sparsam.record import Record
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Self = TypeVar("Self", bound="State")
 
@@ -85,7 +88,10 @@ def joined(values: Sequence[Any]) -> Any:
 
 
 class State(Record):
-    """Base of all states."""
+    """What a model carries from one call to the next. Every model has its own subclass with further fields.
+
+    A state is a value: calls return a new one and never change the one they are given.
+    """
 
     hidden: Tensor | None  # h (B, H) of an LSTM or GRU, (B, layers, H) with several layers; None for other controllers
     cell: Tensor | None  # c of an LSTM, likewise
@@ -96,7 +102,7 @@ class State(Record):
         torch.serialization.add_safe_globals([cls])  # torch.load reads states with its default weights_only=True
 
     def values(self) -> Iterator[tuple[str, Any]]:
-        """Name and value of each field that is there, without `start`."""
+        """Name and value of each field that is set, without `start`."""
         for name in self.field_names:
             value = getattr(self, name)
             if name != "start" and value is not None:
@@ -123,11 +129,11 @@ class State(Record):
 
     @property
     def origin(self: Self) -> Self:
-        """The state that this one began from."""
+        """The state in which this sequence began."""
         return getattr(self, "start", None) or self
 
     def detach(self: Self) -> Self:
-        """The same values, cut from the autograd graph (truncated BPTT)."""
+        """The same values, detached from the autograd graph (truncated backpropagation)."""
         return self._with_start(self.map(lambda value: value.detach()), lambda start: start.detach())
 
     def clone(self: Self) -> Self:
@@ -135,9 +141,9 @@ class State(Record):
         return self.map(lambda value: value.clone())
 
     def to(self: Self, *args: Any, engine: str | None = None, **kwargs: Any) -> Self:
-        """The state on another device, in another floating-point type, or as another engine holds it.
+        """The state on another device, in another floating-point type, or converted to another engine.
 
-        `state.to(engine="reference")` and the like convert exactly; what a gradient flows through still does.
+        `state.to(engine="reference")` converts exactly. Gradients flow through all of these.
         """
         dtype = torch._C._nn._parse_to(*args, **kwargs)[1]  # pyright: ignore[reportAttributeAccessIssue]
         checks.floating_dtype("dtype", dtype)
@@ -150,7 +156,7 @@ class State(Record):
         )
 
     def blend(self: Self, mask: Tensor, other: Self) -> Self:
-        """Per batch element, `other` where the mask holds and this state elsewhere."""
+        """`other` for batch elements where `mask` (B,) is true, this state for the rest."""
         if type(other) is not type(self):
             raise TypeError(f"other: expected a {type(self).__name__}, got {type(other).__name__}")
         device = next(value.device for _, value in self.values() if isinstance(value, Tensor))
@@ -166,11 +172,11 @@ class State(Record):
         return mixed.with_fields(start=ours.blend(mask, start))
 
     def reset(self: Self, mask: Tensor) -> Self:
-        """The batch elements where `mask` (B,) holds start anew, the others go on."""
+        """Batch elements where `mask` (B,) is true start afresh; the others continue."""
         return self.blend(mask, self.origin)
 
-    def __getitem__(self: Self, index: Any) -> Self:
-        """Some batch elements: an int (a batch of one), a slice, a list, a tensor of indices or a mask (B,)."""
+    def __getitem__(self: Self, index: int | slice | Sequence[int] | Tensor) -> Self:
+        """Some batch elements, by an int (a batch of one), a slice, a list, a tensor of indices or a mask (B,)."""
         at = checks.batch_index(index, self.batch_size)
         return self._with_start(self.map(lambda value: taken(value, at)), lambda start: start[at])
 
@@ -181,28 +187,28 @@ class State(Record):
         return (self[b] for b in range(self.batch_size))
 
     def expand(self: Self, n: int) -> Self:
-        """`n` copies of every batch element, side by side: beam search, several continuations of one past."""
+        """`n` copies of every batch element, next to each other, for beam search and the like."""
         checks.positive_int("n", n)
         return self[torch.arange(self.batch_size, device="cpu").repeat_interleave(n)]
 
     def pack(self, rows: int | None = None) -> dict[str, Tensor]:
-        """The state in tensors (B, ...) of fixed shape, with up to `rows` rows of a sparse memory (`sparsam.packing`).
+        """The state as tensors (B, ...) of fixed shape, with up to `rows` rows of a sparse memory (`sparsam.packing`).
 
-        `model.unpack` makes the state again, in this process or another: the same bits in all that follows.
+        `model.unpack` restores it, in this process or another, with the same bits in all later calls.
         """
         from sparsam import packing
 
         return packing.pack(self, rows)
 
     def ticket(self) -> Tensor:
-        """(B, 10) numbers that stand for this state, detached, in this process (`sparsam.tickets`)."""
+        """A tensor (B, 10) that stands for this state, detached, in this process (`sparsam.tickets`)."""
         from sparsam.tickets import TABLE
 
         device = next(value.device for _, value in self.values() if isinstance(value, Tensor))
         return torch.from_numpy(TABLE.put(self.detach())).to(device)
 
-    def numpy(self) -> Any:
-        """The state's tickets as an array. TensorDict asks for it when a state is put in, and holds tickets."""
+    def numpy(self) -> np.ndarray:
+        """The state's tickets as an array. A TensorDict calls this, and so stores tickets."""
         tensors = [value for _, value in self.values() if isinstance(value, Tensor)]
         if torch.is_grad_enabled() and any(value.requires_grad for value in tensors):
             warnings.warn(
@@ -213,7 +219,7 @@ class State(Record):
         return self.ticket().numpy(force=True)
 
     def memory_rows(self, b: int) -> tuple[Tensor, Tensor]:
-        """Rows (ascending) and words of batch element `b` that differ from the initial memory."""
+        """The rows of batch element `b` that differ from the initial memory, ascending, and their words."""
         checks.element("b", b, self.batch_size)
         memory = getattr(self, "memory", None)
         if memory is None:
@@ -224,7 +230,7 @@ class State(Record):
 
     @property
     def index_used(self) -> tuple[str, ...]:
-        """What found the words of each batch element in the last call: "linear" (exact), "scan", "kdtree" or "lsh"."""
+        """The index that answered in the last call, by batch element: "linear" (exact), "scan", "kdtree" or "lsh"."""
         memory = getattr(self, "memory", None)
         found = getattr(memory, "index_used", None)
         return ("linear",) * self.batch_size if found is None else found
@@ -245,7 +251,7 @@ def described(value: Any) -> str:
 
 
 def cat(states: Sequence[Self]) -> Self:
-    """States of several batches as the state of one batch, in their order."""
+    """Join the states of several batches into the state of one batch, in order."""
     if not isinstance(states, Iterable):
         raise TypeError(f"states: expected states of several batches, got {type(states).__name__}")
     states = list(states)

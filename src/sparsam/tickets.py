@@ -1,15 +1,15 @@
 """Tickets: a state as ten small numbers, for containers that know only tensors.
 
     ticket = state.ticket()              # (B, 10) float32, one line for each batch element
-    y, state = model(x, ticket)          # goes on where that state ended
+    y, state = model(x, ticket)          # continues from that state
     ticket = (1 - done)[:, None] * ticket      # a line of zeros is a fresh state
 
-The states themselves stay in a table of this process, which keeps the `keep()` last used ones. A ticket is whole
-numbers in 0..255, exact in every floating-point type, so it may be indexed, stacked, padded with zeros, cast, shared
-or written to a file and back. What is not one any more (scaled, averaged, of another process, dropped from the table)
-is refused. Gradients do not pass through a ticket: the state in the table is detached.
+The states stay in a table of this process, which keeps those used last (`keep`). A ticket is made of whole numbers in
+0..255, exact in every floating-point type, so you can index, stack, pad with zeros, cast, share, save and load it. One
+that was scaled or averaged, comes from another process, or has left the table, raises an error. Gradients do not pass
+through a ticket: the state in the table is detached.
 
-Across processes, and for buffers that outlive the table, `state.pack` gives tensors that hold everything.
+Across processes, and for buffers that outlive the table, use `state.pack`.
 """
 
 from __future__ import annotations

@@ -85,10 +85,10 @@ class Summary:
 
 @dataclass(frozen=True)
 class Trace:
-    """One entry per access, in order of time: equally long 1-D tensors, never N times T of them.
+    """What a model read and wrote: one entry per access, in order of time, as 1-D tensors of equal length.
 
-    A sparse model keeps every access; a dense one only the largest few weights per head and step. Within a step the
-    writes come first, as the models do.
+    The trace of a sparse model has every access, that of a dense model only the largest weights per head and step.
+    Within a step, writes come before reads.
     """
 
     time: Tensor  # int64, step counted from 0
@@ -112,19 +112,19 @@ class Trace:
         return self.time.numel()
 
     def select(self, keep: Tensor) -> Trace:
-        """The entries where the bool tensor `keep` holds, or those that an index tensor names, in its order."""
+        """The entries where a bool tensor is true, or those that an index tensor names, in its order."""
         return Trace(*(getattr(self, field.name)[keep] for field in fields(self)))
 
     def reads(self, b: int | None = None) -> Trace:
-        """The reads, of one batch element or of all."""
+        """The reads of one batch element, or of all."""
         return self._of_kind(READ, b)
 
     def writes(self, b: int | None = None) -> Trace:
-        """The writes, of one batch element or of all."""
+        """The writes of one batch element, or of all."""
         return self._of_kind(WRITE, b)
 
     def summary(self) -> Summary:
-        """How the memory was used, in a few numbers."""
+        """How the memory was used, in six numbers."""
         reads, writes = self.reads(), self.writes()
         words = writes.select(writes.weight >= WRITTEN)
         seen, written = self.reads_and_writes()

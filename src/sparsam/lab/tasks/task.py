@@ -1,13 +1,12 @@
-"""What a task is: it draws batches, says what is trained and what is reported.
+"""A task draws batches, and defines the loss to train on and the errors to report.
 
 The algorithmic tasks (copy, associative recall, priority sort) share `BitTask`: their answers are bits.
 
-Two numbers belong to each batch of bits:
+For a batch of bits,
 
-* the loss that is trained: the cross entropy of every bit in a masked step, divided by the number of those bits
-  (nats per bit, so 0.693 is a coin toss);
-* the error that is reported: *bits per sequence*, the number of wrong bits (an output above zero reads as one) summed
-  over the masked steps and averaged over the batch, as in the NTM and SAM papers.
+* the loss is the mean cross entropy of the bits in masked steps (nats per bit, so 0.693 is a coin toss);
+* the error is *bits per sequence*: the wrong bits (an output above zero reads as one) in the masked steps of a sequence,
+  averaged over the batch, as in the NTM and SAM papers.
 """
 
 from __future__ import annotations
@@ -53,13 +52,12 @@ class Batch:
     """One minibatch, time first.
 
     `inputs` (T, B, I) float32; `targets` (T, B, O) bits as floats, or (T, B) int64 classes; `mask` (T, B) bool, true
-    where the output counts; `lengths` (B,) int64, or None when every sequence fills T; `level` the size that was drawn;
-    `info` whatever else a task reports by (bAbI's task number, Omniglot's presentation number).
+    where the output counts; `lengths` (B,) int64, or None if all sequences have T steps; `level` the size that was drawn;
+    `info` what else a task needs for its report (bAbI's task number, Omniglot's presentation number).
 
-    `answers` is a shortcut for tasks whose mask is the same run of steps for every sequence: the slice of
-    time that holds them, so that nobody has to gather by mask.
+    If the mask is the same run of steps for every sequence, `answers` is that slice of time, which is faster.
 
-    `groups` is the number of groups of similar length that the sequences were drawn as, see `parts`.
+    `groups` says how many groups of similar length the sequences were drawn in (see `parts`).
     """
 
     inputs: Tensor
@@ -76,9 +74,9 @@ class Batch:
         return self.inputs.shape[1]
 
     def parts(self) -> list[Batch]:
-        """The groups one by one, each cut at its longest sequence, so that no group is padded to another's length.
+        """The groups, each cut at its longest sequence, so that no group is padded to another's length.
 
-        A part has all that a loss needs; `info` stays with the whole.
+        A part has all that a loss needs, but no `info`.
         """
         if self.groups == 1 or self.lengths is None:
             return [self]
@@ -91,7 +89,7 @@ class Batch:
         return found
 
     def pinned(self) -> Batch:
-        """The same batch in memory that a GPU reads by itself; one that was drawn there stays."""
+        """The batch in pinned memory; one that is already on a GPU stays there."""
         if self.inputs.is_cuda:
             return self
         values = (
@@ -103,7 +101,7 @@ class Batch:
         return replace(self, inputs=inputs, targets=targets, mask=mask)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
-        """The same batch on another device; `lengths` and `info` stay where they are."""
+        """The batch on another device; `lengths` and `info` stay where they are."""
         values = (self.inputs, self.targets, self.mask)
         inputs, targets, mask = (value.to(device, non_blocking=non_blocking) for value in values)
         return replace(self, inputs=inputs, targets=targets, mask=mask)
@@ -111,31 +109,31 @@ class Batch:
 
 @runtime_checkable
 class Task(Protocol):
-    """What the trainer asks of a task."""
+    """What a task needs for the trainer."""
 
     name: str
     input_size: int
     output_size: int
 
     def sample(self, batch_size: int, generator: torch.Generator, level: int | None = None) -> Batch:
-        """A fresh minibatch. With `level` h its size is drawn from U(1, h) by the task; see each task."""
+        """Draw a minibatch. With a curriculum, the task draws the size from U(1, level)."""
         ...
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """The scalar that is trained."""
+        """The loss to train on, a scalar."""
         ...
 
     def errors(self, outputs: Tensor, batch: Batch) -> dict[str, float]:
-        """What is reported; the first key is the headline."""
+        """The errors to report; the first one is the main one."""
         ...
 
 
 @runtime_checkable
 class FiniteTask(Task, Protocol):
-    """A task over a fixed data set, evaluated on all of a split instead of on fresh samples."""
+    """A task over a fixed data set, evaluated on a whole split instead of new sequences."""
 
     def evaluation_batches(self, split: str, batch_size: int) -> Iterator[Batch]:
-        """Every episode of `split` ('validation' or 'test') once."""
+        """Every sequence of `split` ('validation' or 'test') once."""
         ...
 
 

@@ -106,16 +106,16 @@ def _is_union(annotation: Any) -> bool:
 
 
 class ModelConfig:
-    """One of the models in the registry; the settings of its constructor are attributes.
+    """A model by name, with the arguments of its constructor as attributes.
 
-    `ModelConfig("sam", k=8).k` is 8, `.memory_size` the constructor's default. A setting that only other models have
-    reads as None.
+    `ModelConfig("sam", k=8).k` is 8, `.memory_size` the constructor's default. An argument that only other models have
+    is None.
 
     Args:
-        name: of the model.
-        index_settings: of its index, e.g. `{"checks": 256}` for "kdtree".
-        extra: further settings, as earlier configs have them.
-        settings: of the model's constructor, by name.
+        name: the model's name.
+        index_settings: settings of its index, such as `{"checks": 256}` for "kdtree".
+        extra: further settings, as in earlier configs.
+        settings: arguments of the model's constructor, by name.
     """
 
     def __init__(

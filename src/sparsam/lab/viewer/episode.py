@@ -24,11 +24,11 @@ MOST_CHANNELS = 128  # inputs wider than this are not drawn channel by channel
 
 @dataclass
 class Steps:
-    """What the steps of an episode mean to a person.
+    """What the viewer calls the steps of a sequence.
 
-    `labels` names each step in a word or two; `groups` are longer texts (a sentence, a pair) and `group_of` tells
-    which one each step belongs to; `names` are the names of output classes, where they have any; `images`
-    (T, height, width) in 0..1 what was shown.
+    `labels` names each step in a word or two; `groups` are longer texts (a sentence, a pair), and `group_of` says which
+    one each step belongs to; `names` are the names of the output classes, if any; `images` (T, height, width) in 0..1
+    are what the model saw.
     """
 
     labels: list[str]
