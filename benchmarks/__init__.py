@@ -25,7 +25,10 @@ class Benchmark(NamedTuple):
     threads: bool  # whether the number of threads can be set; otherwise it sets it itself
 
 
-NAMES = ("ann", "data", "gpu", "learn", "memory", "padded", "ratios", "sdnc", "seam", "speed", "step", "trainer")
+NAMES = (
+    *("ann", "data", "gpu", "learn", "libraries", "memory", "padded", "ratios", "sdnc", "seam", "speed", "step"),
+    "trainer",
+)
 BENCHMARKS: Registry[Benchmark] = Registry({name: f"benchmarks.{name}" for name in NAMES})
 
 

@@ -32,7 +32,6 @@ from benchmarks.timing import threads
 from sparsam.lab.data.locate import DataError
 
 NAMES = ("linear", "auto", "scan", "lsh", "kdtree")
-LIBRARIES_ON = ("50,000 pairs",)  # graphs take minutes to build
 Part = Callable[[Path, bool], Iterator[dict[str, Any]]]
 
 
@@ -46,7 +45,7 @@ def curves(name: str) -> Part:
     def part(out: Path, quick: bool) -> Iterator[dict[str, Any]]:
         data = words_of(name, out / "ann_words", quick)
         found: list[dict[str, Any]] = []
-        for point in ann_curves.points(data, libraries=name in LIBRARIES_ON):
+        for point in ann_curves.points(data):
             found.append(point)
             yield {"set": name, "points": found}
 

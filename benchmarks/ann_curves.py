@@ -1,4 +1,4 @@
-"""Recall against time: every index over one set of words at several settings, and libraries beside them.
+"""Recall against time: every index over one set of words at several settings.
 
 The index stands by itself here, full of words, asked what the model asks: four heads at a time.
 """
@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 import sparsam
-from benchmarks import ann_libraries
 from benchmarks.trained_words import Written, recall_by_head
 from sparsam import indexes
 from sparsam.engines.native.index import core_settings
 
-CHANGES, UPDATES = 5_000, 500
+CHANGES = 5_000
 # Words from which on there are cells, in a long call and in a pre-loaded memory (csrc/index/growing_cells.h, cells.h).
 FEWEST_IN_CELLS = {"scan, long call": sparsam.Scan().cells_from, "scan, pre-loaded": 65_536}
 LONG_CALL = 2_048  # steps
@@ -26,30 +25,27 @@ CURVES: dict[str, list[indexes.Index]] = {
     "scan": [sparsam.Scan(checks=n) for n in (4, 8, 16, 32, 64, 96, 192)],
     "scan, long call": [sparsam.Scan(reach=n) for n in (20, 30, 40, 50, 58, 70)],
     "scan, pre-loaded": [sparsam.Scan(reach=n) for n in (20, 30, 40, 50, 58, 70)],
-    "LSH": [sparsam.LSH(checks=n) for n in (256, 1_024, 4_096, 8_192, 12_288, sparsam.LSH().checks)],
+    "LSH": [sparsam.LSH(few=indexes.LARGEST, checks=n) for n in (256, 1_024, 4_096, 8_192, 12_288, 20_480)],
     "LSH in tables": [sparsam.LSH(few=8_192, probes=n, checks=max(32, n // 2)) for n in (48, 192, 768, 3_072, 12_288)],
-    "k-d forest": [sparsam.KDForest(checks=n) for n in (32, 128, 512, 2_048, 8_192, sparsam.KDForest().checks)],
+    "k-d forest": [sparsam.KDForest(checks=n) for n in (32, 128, 512, 2_048, 8_192, 20_480)],
 }
 DEFAULTS = {
     "scan": sparsam.Scan(),
     "scan, long call": sparsam.Scan(),
     "scan, pre-loaded": sparsam.Scan(),
-    "LSH": sparsam.LSH(),
+    "LSH in tables": sparsam.LSH(),
     "k-d forest": sparsam.KDForest(),
 }
 
 
-def points(data: Written, libraries: bool = False) -> Iterator[dict[str, Any]]:
-    """One finding after the other: exact search in NumPy, our indexes, then the libraries that are installed."""
+def points(data: Written) -> Iterator[dict[str, Any]]:
+    """One finding after the other, index by index."""
     for name, settings in CURVES.items():
         if len(data.words) < FEWEST_IN_CELLS.get(name, 0):
             continue
         for index in settings:
             found = on_written(data, index, name.endswith("pre-loaded"), name.endswith("long call"))
             yield {"curve": name, "default": index == DEFAULTS.get(name), **found}
-    if libraries:
-        for contender in ann_libraries.contenders(data.words):
-            yield from beside(data, contender)
 
 
 def on_written(data: Written, index: indexes.Index, frozen: bool = False, long: bool = False) -> dict[str, Any]:
@@ -83,36 +79,6 @@ def on_written(data: Written, index: indexes.Index, frozen: bool = False, long: 
         found["us insert + remove"] = us_each(made.churn, np.array_split(changed, 5))
         found["us update"] = us_each(made.update_all, np.array_split(changed, 5))
     return found
-
-
-def beside(data: Written, contender: ann_libraries.Contender) -> Iterator[dict[str, Any]]:
-    """A library over the same words: some of them change, then it is asked at each of its settings."""
-    changed = np.random.default_rng(3).permutation(len(data.words))[:UPDATES]
-    build = _seconds(lambda: contender.build(data.words))
-    # Words change places, so that after all updates the index holds what it held before.
-    update = _seconds(lambda: contender.update(changed, data.words[np.roll(changed, 1)])) / UPDATES * 1e6
-    contender.update(changed, data.words[changed])
-    for setting in contender.settings:
-        contender.set(setting)
-        shares, times = [], []
-        for head in range(data.heads):
-            begin = time.thread_time()
-            found = contender.query(data.queries[:, head], data.truth.shape[-1])
-            times.append((time.thread_time() - begin) / len(data.queries) * 1e6)
-            hits = (data.truth[:, head, :, None] == np.asarray(found)[:, None, :]).any(-1)
-            shares.append(float(hits.mean()))
-        yield {
-            "curve": contender.name,
-            "default": False,
-            "setting": contender.label(setting),
-            "words": len(data.words),
-            "recall of K by head": shares,
-            "recall of K": float(np.mean(shares)),
-            "us per step, all heads": float(np.sum(times)),
-            "seconds to build": build,
-            "us update": update,
-            "bytes per word": contender.bytes() / len(data.words),
-        }
 
 
 def us_each(call: Callable[[Any], object], passes: list[np.ndarray]) -> float:

@@ -38,8 +38,8 @@ from sparsam.lab.recipes.record import text
 INDEXES: dict[str, indexes.Index] = {
     "linear": sparsam.Linear(),
     "scan": sparsam.Scan(checks=16),  # by default it scores all of so few words
-    "lsh": sparsam.LSH(checks=32, few=8192),
-    "lsh-64": sparsam.LSH(checks=64),
+    "lsh": sparsam.LSH(),
+    "lsh-64": sparsam.LSH(checks=64, few=indexes.LARGEST),
     "kdtree": sparsam.KDForest(checks=32),
     "kdtree-64": sparsam.KDForest(checks=64),
     "auto": sparsam.Auto(exact_until=64),

@@ -21,8 +21,8 @@ from sparsam.lab.training.config import ModelConfig
 
 INDEXES: dict[str, tuple[str, dict[str, Any]]] = {
     "exact": ("linear", {}),
-    "k-d forest, 32 checks": ("kdtree", {}),
-    "k-d forest, 128 checks": ("kdtree", {"checks": 128}),
+    "k-d forest, 32 checks": ("kdtree", {"checks": 32}),
+    "k-d forest, 128 checks": ("kdtree", {}),
     "LSH": ("lsh", {}),
     "LSH, 8 tables, 256 probes and checks": ("lsh", {"tables": 8, "probes": 256, "checks": 256}),
 }

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 
 import sparsam
 from sparsam import indexes
+from sparsam.models import contract
 
 SIZES = {"input_size": 2, "output_size": 2, "memory_size": 8, "word_size": 4, "hidden_size": 4}
 
@@ -79,7 +82,7 @@ def test_no_engine_is_an_error_with_all_reasons():
         ("scan", "scan"),
         (sparsam.LSH(checks=8), "lsh"),
         ("auto", "linear up to 3,000 words (200,000 to 600,000 where codes are searched), then scan"),
-        (sparsam.Auto(sparsam.LSH()), "linear up to 3,000 words, then lsh"),
+        (sparsam.Auto(sparsam.LSH()), "linear up to 3,000 words (45,000 where codes are searched), then lsh"),
         (sparsam.Auto(sparsam.KDForest(), exact_until=10), "linear up to 10 words, then kdtree"),
     ],
 )
@@ -87,6 +90,29 @@ def test_a_model_tells_what_finds_its_words(index, told):
     assert sparsam.SAM(3, 2, memory_size=20, index=index).index_used == told
     assert sparsam.SDNC(3, 2, memory_size=20, index=index).index_used == told
     assert sparsam.SparseMemory(3, memory_size=20, index=index).index_used == told
+
+
+@pytest.mark.parametrize(
+    ("index", "words", "slow"),
+    [
+        (sparsam.KDForest(), 10_000, True),
+        (sparsam.KDForest(), 20_000, False),
+        (sparsam.KDForest(checks=20_480), 1_000_000, True),
+        (sparsam.LSH(), 2_000, True),
+        (sparsam.LSH(), 4_000, False),
+        (sparsam.Scan(), 3_000, True),
+        (sparsam.Auto(sparsam.KDForest()), 100, False),
+        (sparsam.Linear(), 100, False),
+    ],
+)
+def test_an_index_that_is_slower_than_exact_search_says_so_once(index, words, slow, monkeypatch):
+    pytest.importorskip("sparsam._native")
+    monkeypatch.setattr(contract, "_warned", set())
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            sparsam.SAM(2, 2, hidden_size=4, memory_size=words, word_size=4, index=index)(torch.zeros(1, 1, 2))
+    assert ["slower than exact search" in str(each.message) for each in said] == [True] * slow
 
 
 def test_a_state_tells_what_found_its_words():

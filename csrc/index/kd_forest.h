@@ -21,7 +21,7 @@ namespace sparsam::SPARSAM_ISA {
 
 struct KDForestSettings {
   int32_t trees = 4;
-  int32_t checks = 20480;
+  int32_t checks = 128;
   int32_t leaf = kBucketEntries;  // words in a leaf before it is split
   uint64_t seed = 0;
 };

@@ -25,8 +25,8 @@ struct LSHSettings {
   int32_t tables = 4;
   int32_t bits = 0;     // most key bits per table; 0: as many as the capacity can use
   int32_t probes = 48;  // buckets read per query, over all tables
-  int32_t checks = 20480;  // words proposed per query
-  int32_t few = std::numeric_limits<int32_t>::max();  // words that lie in a list, before there are tables
+  int32_t checks = 32;  // words proposed per query
+  int32_t few = 8192;  // words that lie in a list, before there are tables
   uint64_t seed = 0;
 };
 

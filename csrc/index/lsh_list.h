@@ -24,7 +24,7 @@
 namespace sparsam::SPARSAM_ISA {
 
 struct LSHListSettings {
-  int32_t checks = 20480;  // words proposed per query
+  int32_t checks = 32;  // words proposed per query
   uint64_t seed = 0;
 };
 

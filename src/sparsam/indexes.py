@@ -20,17 +20,36 @@ from sparsam import checks
 LARGEST = 2**31 - 1  # the core counts rows and checks in 32 bits
 
 
+class Thresholds(NamedTuple):
+    """With more words than this an approximate index is faster than exact search (docs/notebook/search.md)."""
+
+    scored: int  # where exact search scores every word
+    coded: int  # where it looks at codes of 8 bits first: written words, cosine similarity, AVX-512 VNNI
+    short: int  # there, in a call that is too short to put the words into cells
+
+
+CROSSOVER = 3_000
+CODED = 15  # times as many words, for an index without cells
+
+
 @dataclass(frozen=True)
 class Index:
     """Base of all index settings."""
 
     name: ClassVar[str] = ""  # what `index="..."` takes
     kind: ClassVar[str] = ""  # what the core calls it; empty for exact search
+    words_per_check: ClassVar[int] = 0  # that exact search scores in the time of a check
 
     @property
     def plan(self) -> str:
         """What answers a search, in words."""
         return self.name
+
+    @property
+    def pays_from(self) -> Thresholds:
+        """Where it begins to be faster than exact search; more checks take longer."""
+        scored = max(CROSSOVER, self.words_per_check * getattr(self, "checks", 0))
+        return Thresholds(scored, CODED * scored, CODED * scored)
 
     def candidates(self, query: Tensor, words: Tensor) -> Tensor | None:
         """Which words (B, R, N) the reference scores for queries (B, R, W) among words (B, N, W); None for all."""
@@ -94,6 +113,7 @@ class Scan(Index):
 
     name: ClassVar[str] = "scan"
     kind: ClassVar[str] = "scan"
+    words_per_check: ClassVar[int] = 30
     checks: int = 96
     reach: int = 58
     cells_from: int = 200_000
@@ -106,14 +126,19 @@ class Scan(Index):
         if not 0 <= self.reach <= 100:
             raise ValueError(f"reach: expected an int in 0..100, got {self.reach}")
 
+    @property
+    def pays_from(self) -> Thresholds:
+        scored = super().pays_from.scored
+        return Thresholds(scored, max(scored, 200_000), max(scored, 600_000))
+
 
 @register
 @dataclass(frozen=True)
 class KDForest(Index):
     """An ensemble of randomized k-d trees, searched best bin first with one budget over all trees.
 
-    The default budget is for recall, not for speed: 0.96 of the true K or more on words that a trained model wrote
-    along 4,096, 50,000 and 200,000 pairs. A few hundred checks are fast and find what lies near the query.
+    The defaults are for training with the forest, as the paper did: a curriculum reaches level 4,096 with 128 checks,
+    where the paper's 32 fail. More checks find more (`docs/howto/search.md`).
 
     Args:
         trees: number of trees, each in axes of its own.
@@ -124,8 +149,9 @@ class KDForest(Index):
 
     name: ClassVar[str] = "kdtree"
     kind: ClassVar[str] = "kdtree"
+    words_per_check: ClassVar[int] = 80
     trees: int = 4
-    checks: int = 20_480
+    checks: int = 128
     leaf: int = 7
     seed: int = 0
 
@@ -136,11 +162,11 @@ class KDForest(Index):
 @register
 @dataclass(frozen=True)
 class LSH(Index):
-    """Locality-sensitive hashing: signs of random projections, as a list of sketches or in several tables.
+    """Locality-sensitive hashing: signs of random projections, in several tables.
 
-    The defaults are for recall: the sketches of all words are compared, and 0.95 of the true K or more are found on
-    words that a trained model wrote along 4,096, 50,000 and 200,000 pairs. `LSH(few=8192, checks=32)` reads a few
-    buckets of hash tables instead, in microseconds, and finds what lies near the query.
+    The defaults are for training with hashing, as the paper did: they read a few buckets, in microseconds, and find
+    what lies near the query; a curriculum reaches level 4,096. More probes and checks find more
+    (`docs/howto/search.md`).
 
     Args:
         tables: number of hash tables.
@@ -153,11 +179,12 @@ class LSH(Index):
 
     name: ClassVar[str] = "lsh"
     kind: ClassVar[str] = "lsh"
+    words_per_check: ClassVar[int] = 40
     tables: int = 4
     bits: int = 0
     probes: int = 48
-    checks: int = 20_480
-    few: int = LARGEST
+    checks: int = 32
+    few: int = 8_192
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -168,18 +195,6 @@ class LSH(Index):
             raise ValueError(f"bits: expected an int in 0..24, got {self.bits}")
 
 
-class Thresholds(NamedTuple):
-    """With more words than this an approximate index is faster than exact search (docs/notebook/search.md)."""
-
-    scored: int  # where exact search scores every word
-    coded: int  # where it looks at codes of 8 bits first: written words, cosine similarity, AVX-512 VNNI
-    short: int  # there, in a call that is too short to put the words into cells
-
-
-CROSSOVER = 3_000
-MEASURED = Thresholds(CROSSOVER, 200_000, 600_000)
-
-
 @register
 @dataclass(frozen=True)
 class Auto(Index):
@@ -187,8 +202,8 @@ class Auto(Index):
 
     Args:
         index: the approximate index.
-        exact_until: the most words that are searched exactly; None for what was measured: 3,000, and for a scan of
-            words that were written, on processors with fast products of bytes, 200,000 in a call of 2,048 steps or
+        exact_until: the most words that are searched exactly; None for what was measured. For a scan that is 3,000, and
+            for words that were written, on processors with fast products of bytes, 200,000 in a call of 2,048 steps or
             more and 600,000 in a shorter one.
     """
 
@@ -206,12 +221,13 @@ class Auto(Index):
     def thresholds(self) -> Thresholds:
         if self.exact_until is not None:
             return Thresholds(*[self.exact_until] * 3)
-        return MEASURED if isinstance(self.index, Scan) else Thresholds(*[CROSSOVER] * 3)
+        return self.index.pays_from
 
     @property
     def plan(self) -> str:
         until = self.thresholds
-        coded = f" ({until.coded:,} to {until.short:,} where codes are searched)" if until.coded != until.scored else ""
+        span = f"{until.coded:,}" + (f" to {until.short:,}" if until.short != until.coded else "")
+        coded = f" ({span} where codes are searched)" if until.coded != until.scored else ""
         return f"linear up to {until.scored:,} words{coded}, then {self.index.plan}"
 
 

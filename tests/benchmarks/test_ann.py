@@ -12,7 +12,6 @@ from benchmarks import (
     ann,
     ann_bits,
     ann_curves,
-    ann_libraries,
     ann_long,
     ann_report,
     ann_training,
@@ -37,22 +36,6 @@ def test_clustered_words_crowd():
     scores = ann_words.drawn(400, clusters=4).words
     within = (scores[0::4] @ scores[0::4].T).mean()
     assert within > 0.85 > 0.5 > abs((scores[0::4] @ scores[1::4].T).mean())
-
-
-def test_a_library_is_asked_as_our_indexes_are():
-    """A contender of our own making, since the libraries need not be there."""
-    data = ann_words.drawn(500)
-    held = np.zeros_like(data.words)
-
-    def query(queries, k):
-        return np.argsort(-(queries @ held.T), axis=1)[:, :k]
-
-    brute = ann_libraries.Contender(
-        "brute", "", (0,), lambda _: None, lambda words: held.__setitem__(slice(None), words), held.__setitem__, query,
-        lambda: held.nbytes,
-    )  # fmt: skip
-    (point,) = ann_curves.beside(data, brute)
-    assert point["recall of K"] == 1 and point["bytes per word"] == 128 and point["us update"] > 0
 
 
 def test_parts_are_kept_and_not_run_again(tmp_path, monkeypatch, capsys):

@@ -127,10 +127,17 @@ def _choice(title: str, asked: str, memory: Memory | None, like: Tensor) -> tupl
 
 
 def _warning(plan: Plan, title: str, asked: str, memory: Memory | None) -> str:
-    """That "auto" went to the dense reference although the memory is large."""
-    if asked != "auto" or plan.engine.name != "reference" or memory is None or memory.sizes is None:
+    """That "auto" went to the dense reference although the memory is large, or that exact search would be faster."""
+    if memory is None or memory.sizes is None:
         return ""
-    if memory.rows <= MANY_WORDS:
+    index = memory.sizes.index
+    fewest = index.pays_from.scored
+    if plan.engine.name == "native" and index.kind and memory.rows <= fewest:
+        return (
+            f"index: {index} is slower than exact search in memories of up to some {fewest:,} words, such as this one; "
+            "index='auto' is exact as long as that is faster"
+        )
+    if asked != "auto" or plan.engine.name != "reference" or memory.rows <= MANY_WORDS:
         return ""
     return (
         f"engine='auto' runs this {title} of {memory.rows:,} words in the dense reference, which touches every word at "

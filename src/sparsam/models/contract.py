@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import warnings
-import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, overload
 
@@ -24,7 +23,7 @@ from sparsam.trace import Access, Trace
 from sparsam.transfer import sent
 from sparsam.transforms import has_numbers
 
-_warned: weakref.WeakSet[Recurrent[Any]] = weakref.WeakSet()
+_warned: set[str] = set()  # what was said, once in a process
 
 S = TypeVar("S", bound=State, default=State)  # the state of a model, so that an editor knows the fields of `state`
 
@@ -309,8 +308,8 @@ class Recurrent(nn.Module, Generic[S]):
         if torch._C._get_tracing_state() is not None and self.memory is not None:
             raise RuntimeError(NO_TORCHSCRIPT.format("torch.jit.trace (and torch.onnx.export by way of it)"))
         plan, like = self._planned()
-        if plan.warning and self not in _warned:
-            _warned.add(self)
+        if plan.warning and plan.warning not in _warned:
+            _warned.add(plan.warning)
             warnings.warn(plan.warning, stacklevel=6)
         x = checks.sequence(x, self.input_size, self.batch_first, like)
         steps, batch, _ = x.shape

@@ -54,11 +54,11 @@ OPTIMIZERS = {
     "copy": replace(CONSTANT, full_rate_level=32),
     "sort": replace(CONSTANT, full_rate_level=16),
 }
-# The forest with 32 checks misses so many words from level 2,048 on that the loss stays above the threshold. LSH is the
-# paper's other index, `auto` what a user would take; both have their default settings.
+# The paper's two indexes, and `auto`, which a user would take, with default settings. A forest of 32 checks, which the
+# paper has, misses so many words from level 2,048 on that the loss stays above the threshold.
 MODELS = {
     "sam-linear": ModelConfig("sam", memory_size=WORDS, index="linear"),
-    "sam-ann": ModelConfig("sam", memory_size=WORDS, index="kdtree", index_settings={"checks": 128}),
+    "sam-ann": ModelConfig("sam", memory_size=WORDS, index="kdtree"),
     "sam-lsh": ModelConfig("sam", memory_size=WORDS, index="lsh"),
     "sam-auto": ModelConfig("sam", memory_size=WORDS, index="auto"),
     "ntm": ModelConfig("ntm", memory_size=64),
