@@ -19,6 +19,7 @@ from benchmarks.timing import once, take_turns
 MILLION = 1_000_000
 SPARSE_SIZES = (64, 1_000, 16_384, 131_072, MILLION, 2_000_000)
 DENSE_SIZES = (64, 256, 1_024, 4_096, 16_384, 65_536, 262_144, MILLION)
+FILLED = {"SAM, filled, exact": "linear", "SAM, filled, auto": "auto"}  # curves beside that of blank memories
 DENSE_TENSORS = 24  # (B, N, W) tensors that a dense step keeps or makes, at most; decides what fits
 
 
@@ -74,22 +75,32 @@ def dense_step(name: str, size: int) -> dict[str, Any]:
     return {"seconds": seconds, "batch": batch, "steps": steps}
 
 
-def filled_step(size: int) -> float:
-    """Seconds per step of SAM with exact search over a memory full of random unit words, shared by the batch."""
-    model = model_of("sam", size)
+def filled_step(size: int, index: str = "linear") -> float:
+    """Seconds per step of SAM over a memory full of random unit words, shared by the batch."""
+    model = model_of("sam", size, index=index)
     words = torch.nn.functional.normalize(torch.randn(size, 32), dim=-1)
     state = model.initial_state(BATCH, initial_memory=words)
-    call = training_step(model, steps=4, state=state)
+    steps = 4 if index == "linear" else STEPS
+    call = training_step(model, steps=steps, state=state)
     call()
-    return once(call, 3).median / 4
+    return once(call, 3).median / steps
 
 
 def curves(quick: bool, lstm: float) -> dict[str, Any]:
     """Milliseconds per step over N, as in figure 1a."""
-    found: dict[str, Any] = {"LSTM": {"all": lstm * 1e3}, "SAM": {}, "DAM": {}, "NTM": {}}
+    found: dict[str, Any] = {
+        "LSTM": {"all": lstm * 1e3},
+        "SAM": {},
+        **{name: {} for name in FILLED},
+        "DAM": {},
+        "NTM": {},
+    }
     for size in SPARSE_SIZES:
         call = training_step(model_of("sam", size))
         found["SAM"][size] = take_turns({"sam": call}, 0.5)["sam"].median / STEPS * 1e3
+        for name, index in FILLED.items():
+            if size <= (DENSE_SIZES[5] if quick else MILLION):
+                found[name][size] = filled_step(size, index) * 1e3
     for name in ("ntm", "dam"):
         for size in DENSE_SIZES[:4] if quick else DENSE_SIZES:
             found[name.upper()][size] = dense_step(name, size)["seconds"] * 1e3
@@ -102,7 +113,7 @@ def _plot(found: dict[str, Any], path: Path) -> None:
 
     figure, axes = new_figure(6.4, 4.2)
     axis = axes[0, 0]
-    for colour, name in zip(COLOURS, ("SAM", "DAM", "NTM")):
+    for colour, name in zip(COLOURS, (name for name in found if name != "LSTM")):
         sizes = sorted(found[name])
         axis.loglog(sizes, [found[name][size] for size in sizes], "o-", color=colour)
         axis.annotate(name, (sizes[-1], found[name][sizes[-1]]), (6, 0), textcoords="offset points", color=colour)
