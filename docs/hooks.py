@@ -48,7 +48,8 @@ def commands() -> str:
             parts.append(f"{'#' * level} {path}\n\n{inspect.cleandoc(command.help or '')}\n")
             rows = [row for parameter in command.params if (row := option(parameter))]
             if rows:
-                parts.append("| | | default |\n|---|---|---|\n" + "\n".join(rows) + "\n")
+                table = "| | | default |\n|---|---|---|\n" + "\n".join(rows)
+                parts.append(f'<div class="options" markdown>\n\n{table}\n\n</div>\n')
         for name, child in sorted(getattr(command, "commands", {}).items()):
             describe(child, f"{path} {name}", level + (path != "sparsam"))
 

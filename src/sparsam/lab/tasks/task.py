@@ -5,7 +5,7 @@ The algorithmic tasks (copy, associative recall, priority sort) share `BitTask`:
 For a batch of bits,
 
 * the loss is the mean cross entropy of the bits in masked steps (nats per bit, so 0.693 is a coin toss);
-* the error is *bits per sequence*: the wrong bits (an output above zero reads as one) in the masked steps of a sequence,
+* the error is *bits per sequence*: the wrong bits (an output above zero reads as one) in a sequence's masked steps,
   averaged over the batch, as in the NTM and SAM papers.
 """
 
@@ -52,7 +52,7 @@ class Batch:
     """One minibatch, time first.
 
     `inputs` (T, B, I) float32; `targets` (T, B, O) bits as floats, or (T, B) int64 classes; `mask` (T, B) bool, true
-    where the output counts; `lengths` (B,) int64, or None if all sequences have T steps; `level` the size that was drawn;
+    where the output counts; `lengths` (B,) int64, or None if all sequences have T steps; `level` the size drawn;
     `info` what else a task needs for its report (bAbI's task number, Omniglot's presentation number).
 
     If the mask is the same run of steps for every sequence, `answers` is that slice of time, which is faster.
