@@ -129,7 +129,7 @@ Records: `docs/results/figure2_sequences.json`, `docs/results/figure2.json`. Mor
 def _ranges(record: dict[str, Any]) -> str:
     """Fastest and slowest seed on recall, so that nobody reads more out of the medians than is in them."""
     found = {name: [run[BELOW] for run in runs_of(record, f"recall-{key}")] for name, key in MODELS.items()}
-    spans = [f"{name} {count(min(at))} to {count(max(at))}" for name, at in found.items() if at and None not in at]
+    spans = [f"{count(min(at))} to {count(max(at))} for {name}" for name, at in found.items() if at and None not in at]
     return wrapped(
-        f"On recall, by seed: {'; '.join(spans)}. SAM's seeds and DAM's overlap, and NTM and LSTM get nowhere near."
+        f"The seeds on recall took {'; '.join(spans)}. SAM's and DAM's overlap; NTM and LSTM are far behind."
     )
