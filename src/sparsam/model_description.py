@@ -29,6 +29,8 @@ from sparsam.models import MODELS
 VERSION = 1
 NOT_DESCRIBED = ("compile_step", "device", "dtype")
 LARGEST_TEXT = 1 << 20  # characters of a description
+MOST_HELD = 1 << 28  # numbers of one batch element, for what comes from a file
+DEEPEST = 32  # brackets within brackets
 
 Check = Callable[[str, Any], Any]  # a field's path and the value in the file to the constructor's argument
 
@@ -179,6 +181,18 @@ class Description:
         return json.dumps(values)
 
 
+def check_room(model: Any) -> None:
+    """Raises ValueError for a model of which one state would fill a machine; no tensor of its file shows that."""
+    memory = model.memory
+    if memory is None:
+        return
+    held = sum(math.prod(shape) for shape in memory.shapes().values())
+    if memory.sizes is not None and model.engine == "reference":  # the other engines keep what is touched
+        held += memory.rows * memory.width
+    if held > MOST_HELD:
+        raise ValueError(f"memory_size: expected at most {MOST_HELD:,} numbers in a state, got {held:,}")
+
+
 def arguments_of(name: str) -> tuple[str, ...]:
     """The arguments of model `name` that belong to a description."""
     return tuple(key for key in inspect.signature(MODELS[name]).parameters if key in FIELDS)
@@ -267,16 +281,34 @@ def _plain(value: Any) -> Any:
     return {"index": type(value).__name__, "settings": {key: v for key, v in settings.items() if v is not None}}
 
 
-def parsed(text: str, path: str) -> Any:
+def parsed(text: str | bytes, path: str) -> Any:
     """JSON from a stranger; raises ValueError naming `path`, whatever is wrong with it."""
     if len(text) > LARGEST_TEXT:
         raise ValueError(f"{path}: expected at most {LARGEST_TEXT:,} characters, got {len(text):,}")
     try:
-        return json.loads(text)
+        found = json.loads(text, parse_int=_whole_number)
+        if _is_deep(found):
+            raise RecursionError
     except RecursionError:
         raise ValueError(f"{path}: expected plain JSON, got brackets nested too deeply") from None
     except ValueError as error:
         raise ValueError(f"{path}: expected JSON ({error})") from error
+    return found
+
+
+def _whole_number(digits: str) -> int:
+    if len(digits) > 20:  # no floating-point number has to hold it
+        raise ValueError(f"a whole number of {len(digits)} characters")
+    return int(digits)
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether brackets are nested so deeply that copying or comparing the value could fail."""
+    level = [value]
+    for _ in range(DEEPEST):
+        inner = [part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list)]
+        level = [part for parts in inner for part in parts]
+    return bool(level)
 
 
 def members(path: str, value: Any, known: Iterable[str]) -> dict[str, Any]:

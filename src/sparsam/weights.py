@@ -19,11 +19,12 @@ import hashlib
 import json
 import os
 import re
+import stat
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
@@ -126,10 +127,36 @@ def read(file: str | Path) -> Weights:
 
 def check_header(file: Path) -> None:
     """Refuse a header that is longer than the file or than any that is needed, before it is parsed."""
-    with open(file, "rb") as opened:
+    with open_plain(file) as opened:
         length = int.from_bytes(opened.read(8), "little")
         if length > min(LARGEST_HEADER, os.fstat(opened.fileno()).st_size - 8):
             raise ValueError(f"{file} is not a whole {ENDING} file (a header of {length:,} bytes)")
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """A file from elsewhere, opened for reading.
+
+    Raises ValueError for one whose end may never come (a pipe, a device), or that is mostly holes: reading it would
+    take far more memory than it has on disk.
+    """
+    waiting = getattr(os, "O_NONBLOCK", 0)  # opening a pipe does not wait for somebody to write
+    opened = open(path, "rb", opener=lambda name, flags: os.open(name, flags | waiting))  # noqa: SIM115
+    about = os.fstat(opened.fileno())
+    on_disk = 512 * getattr(about, "st_blocks", 0)
+    holes = 0 < on_disk < (about.st_size - LARGEST_HEADER) / 16
+    if not stat.S_ISREG(about.st_mode) or holes:
+        opened.close()
+        raise ValueError(f"{path}: expected a plain file, got {'one with holes' if holes else 'a pipe or a device'}")
+    return opened
+
+
+def read_plain(path: Path, most: int) -> bytes:
+    """The content of a file from elsewhere; one of more than `most` bytes raises ValueError."""
+    with open_plain(path) as opened:
+        data = opened.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"{path}: expected at most {most:,} bytes, got more")
+    return data
 
 
 def _description(metadata: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]]) -> Description | None:
@@ -193,10 +220,11 @@ def _compare(description: Description, shapes: Mapping[str, tuple[int, ...]]) ->
     """Raises ValueError naming the first tensor that the described model has otherwise."""
     try:
         model = description.without_weights()
+        inner: Any = model if description.input_layer is None else model.model
+        model_description.check_room(inner)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{MODEL_KEY}.arguments.{error}") from error
     wanted = {key: tuple(value.shape) for key, value in model.state_dict().items()}
-    inner: Any = model if description.input_layer is None else model.model
     prefix = "" if description.input_layer is None else "model."
     renamed = {f"{prefix}{old}": f"{prefix}{new}" for old, new in inner.controller_kind.renamed.items()}
     found = {}
@@ -280,9 +308,11 @@ def _newest_checkpoint(folder: Path) -> Path:
         raise FileNotFoundError(f"{folder} holds no checkpoint yet")
     file = max(steps, key=lambda entry: int(entry.name)) / "model.safetensors"
     try:
-        written = json.loads((file.parent / "manifest.json").read_bytes()[:LARGEST_HEADER])["files"][file.name]
-        whole = (written["bytes"], written["crc32"]) == (file.stat().st_size, zlib.crc32(file.read_bytes()))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        written = json.loads(read_plain(file.parent / "manifest.json", LARGEST_HEADER))["files"][file.name]
+        with open_plain(file) as opened:
+            found = opened.read()
+        whole = (written["bytes"], written["crc32"]) == (len(found), zlib.crc32(found))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, MemoryError) as error:
         raise ValueError(f"{file.parent}: the checkpoint is damaged ({error})") from error
     if not whole:
         raise ValueError(f"{file.parent}: the checkpoint is damaged ({file.name} has changed since it was written)")

@@ -15,6 +15,7 @@ import io
 import json
 import os
 import pickle
+import pickletools
 import re
 import shutil
 import warnings
@@ -27,10 +28,11 @@ import torch
 from torch import Tensor
 
 from sparsam.lab.training.files import remove_leftovers, sync_folder, write_synced
-from sparsam.weights import CONFIG_KEY, MODEL_KEY, check_header
+from sparsam.weights import CONFIG_KEY, MODEL_KEY, check_header, open_plain, read_plain
 
 WEIGHTS, TRAINER, MANIFEST = "model.safetensors", "trainer.pt", "manifest.json"
 _LARGEST_MANIFEST = 1 << 20
+_MADE = ("collections OrderedDict", "torch._utils _rebuild_tensor_v2")  # in a trainer's state
 
 
 class CheckpointError(RuntimeError):
@@ -112,7 +114,7 @@ def load_newest(folder: Path) -> tuple[int, dict[str, Tensor], dict[str, Any]]:
             contents = _read(path)
             weights = _tensors(contents[WEIGHTS])
             require_finite(weights, path)
-            return step, weights, _trainer_state(contents[TRAINER])
+            return step, weights, plain_state(contents[TRAINER])
         except CheckpointError as error:
             warnings.warn(
                 f"checkpoint {path} is damaged or incomplete ({error}); trying the one before it", stacklevel=2
@@ -181,9 +183,7 @@ def require_finite(weights: dict[str, Tensor], path: Path) -> None:
 def _read(path: Path) -> dict[str, bytes]:
     """The files of a checkpoint, whole; raises CheckpointError saying what is wrong."""
     try:
-        if (path / MANIFEST).stat().st_size > _LARGEST_MANIFEST:
-            raise CheckpointError(f"{MANIFEST} is too large")
-        manifest = json.loads((path / MANIFEST).read_bytes())
+        manifest = json.loads(read_plain(path / MANIFEST, _LARGEST_MANIFEST))
         files = manifest["files"]
         if set(files) != {WEIGHTS, TRAINER} or manifest["step"] != int(path.name):
             raise CheckpointError(f"{MANIFEST} belongs to another checkpoint")
@@ -192,7 +192,8 @@ def _read(path: Path) -> dict[str, bytes]:
             size, checksum = files[name]["bytes"], files[name]["crc32"]
             if (path / name).stat().st_size != size:
                 raise CheckpointError(f"{name} has another size than when it was written")
-            contents[name] = (path / name).read_bytes()
+            with open_plain(path / name) as file:
+                contents[name] = file.read()
             if zlib.crc32(contents[name]) != checksum:
                 raise CheckpointError(f"{name} has changed since it was written")
         return contents
@@ -200,8 +201,8 @@ def _read(path: Path) -> dict[str, bytes]:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{MANIFEST} cannot be understood ({error})") from error
-    except OSError as error:
-        raise CheckpointError(str(error)) from error
+    except (OSError, MemoryError) as error:
+        raise CheckpointError(f"{path} cannot be read ({error})") from error
 
 
 def _damage(path: Path) -> str | None:
@@ -222,12 +223,15 @@ def _tensors(data: bytes) -> dict[str, Tensor]:
         raise CheckpointError(f"{WEIGHTS} cannot be read ({error})") from error
 
 
-def _trainer_state(data: bytes) -> dict[str, Any]:
-    """`trainer.pt` without executing anything and without unpacking more than there is on disk."""
+def plain_state(data: bytes) -> dict[str, Any]:
+    """`trainer.pt` without executing anything and without taking more memory than it has on disk."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
                 raise CheckpointError(f"{TRAINER} is compressed, which the trainer's own files are not")
+            pickled = [entry for entry in archive.infolist() if entry.filename.endswith(".pkl")]
+            for entry in pickled:
+                _check_names(archive.read(entry))
         state = torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
     except CheckpointError:
         raise
@@ -240,6 +244,17 @@ def _trainer_state(data: bytes) -> dict[str, Any]:
     if not isinstance(state, dict):
         raise CheckpointError(f"{TRAINER} holds a {type(state).__name__}")
     return state
+
+
+def _check_names(pickled: bytes) -> None:
+    """Raises CheckpointError when something else than tensors and plain values is made.
+
+    `torch.load(weights_only=True)` also makes a `bytearray` of any size.
+    """
+    for operation, argument, _ in pickletools.genops(pickled):
+        known = operation.name == "GLOBAL" and (argument in _MADE or re.fullmatch(r"torch \w+Storage", str(argument)))
+        if operation.name in ("GLOBAL", "STACK_GLOBAL", "INST") and not known:
+            raise CheckpointError(f"{TRAINER} holds more than tensors and plain values: {str(argument)[:60]!r}")
 
 
 def _delete(path: Path) -> None:

@@ -8,7 +8,20 @@ import re
 import shutil
 from pathlib import Path
 
+# A folder from elsewhere can hold links to files that are none of its business, and pipes.
+NO_DETOURS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _LEFTOVER = re.compile(r"\.(?:config\.json|origin\.json|result\.json|log\.jsonl)-\d+|\.(?:writing|deleting)-[\d-]+")
+
+
+def open_here(path: str, flags: int) -> int:
+    """An opener for `open`: the file itself, never what a link leads to, and no waiting for a pipe's other end."""
+    return os.open(path, flags | NO_DETOURS, 0o666)
+
+
+def write_here(path: Path, data: bytes) -> None:
+    """Write a page or a picture, which may lie in a folder from elsewhere."""
+    with open(path, "wb", opener=open_here) as file:
+        file.write(data)
 
 
 def write_synced(path: Path, data: bytes) -> None:

@@ -17,7 +17,7 @@ from sparsam.lab.training.drawing import Drawer, can_draw_apart
 from sparsam.lab.training.evaluate import forward
 from sparsam.lab.training.flat import FlatParameters
 from sparsam.lab.training.input_layer import build_model, late_part, set_learning, with_own_rest
-from sparsam.lab.training.optimizer import build_optimizer, learning_rate
+from sparsam.lab.training.optimizer import build_optimizer, check_statistics, learning_rate
 from sparsam.lab.training.prefetch import Prefetch
 from sparsam.lab.training.seeds import MinibatchSeeds, mix
 from sparsam.lab.training.trained import check_fit, first_weights, load_into
@@ -173,6 +173,7 @@ class Learner:
 
     def take_back(self, kept: dict) -> None:
         """Weights and statistics as they were."""
+        check_statistics(kept["optimizer"], self.optimizer)
         load_into(self.model, kept["weights"], "the kept weights")
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict(copy.deepcopy({"state": kept["optimizer"], "param_groups": groups}))
@@ -188,8 +189,9 @@ class Learner:
     def load_state_dict(self, weights: dict[str, Tensor], state: dict) -> None:
         load_into(self.model, weights, "the checkpoint")
         # Statistics come from the checkpoint, settings from the config: a resumed run may have a new learning rate.
+        check_statistics(state["optimizer"]["state"], self.optimizer)
         settings = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict(state["optimizer"] | {"param_groups": settings})
+        self.optimizer.load_state_dict({"state": state["optimizer"]["state"], "param_groups": settings})
         torch.set_rng_state(state["random"])
         self.errors = state["errors"]
         self.passed_over = state.get("passed_over", 0)
@@ -216,7 +218,9 @@ def require_device(name: str) -> None:
         kind = torch.device(name)
     except RuntimeError as error:
         raise ValueError(f"device: expected cpu, cuda or cuda:N, got {name!r}") from error
+    if kind.type not in ("cpu", "cuda", "mps", "xpu"):
+        raise ValueError(f"device: expected cpu, cuda or cuda:N, got {name!r}")
     if kind.type == "cuda" and (kind.index or 0) >= torch.cuda.device_count():
         raise ValueError(
-            f"device: expected one of this machine's, got {name!r} (torch finds {torch.cuda.device_count()} GPUs)"
+            f"device: no such device, got {name!r} (torch finds {torch.cuda.device_count()} GPUs)"
         )

@@ -10,8 +10,10 @@ A start, or a resumption, goes through these steps; an error in any of them leav
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from torch import Tensor
 
 from sparsam.lab.training.checkpoint import CheckpointError
 from sparsam.lab.training.config import RunConfig
@@ -30,8 +32,41 @@ from sparsam.lab.training.resume import (
     refuse_changes,
 )
 
-STATE = ("learner", "curriculum", "window", "seconds", "time_steps", "evaluation")  # what a checkpoint's trainer.pt has
 Saved = tuple[int, dict[str, Any], dict[str, Any]]
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63)
+
+
+def _tensors(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(part, Tensor) for part in value.values())
+
+
+def _numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_number, value))
+
+
+# What a checkpoint's trainer.pt has, and a retreat or a curriculum where the run has one.
+STATE: dict[str, Callable[[Any], bool]] = {
+    "learner": lambda value: _has(value, optimizer=lambda kept: _has(kept, state=lambda _: True)),
+    "curriculum": lambda value: value is None or _has(value, level=_number, losses=_numbers, sum=_number),
+    "window": lambda value: _numbers(value) and len(value) == 2,
+    "seconds": _number,
+    "time_steps": _number,
+    "evaluation": lambda value: isinstance(value, dict) and all(map(_number, value.values())),
+}
+RETREAT: dict[str, Callable[[Any], bool]] = {
+    "lowest": lambda value: value is None or _number(value),
+    "kept": lambda value: value is None or _has(value, weights=_tensors, optimizer=lambda kept: isinstance(kept, dict)),
+    "tries": lambda value: value is None or _number(value),
+    "window": STATE["window"],
+    "slower": _number,
+}
+
+
+def _has(value: Any, **parts: Callable[[Any], bool]) -> bool:
+    return isinstance(value, dict) and all(key in value and right(value[key]) for key, right in parts.items())
 
 
 class OpenRun:
@@ -101,7 +136,10 @@ class OpenRun:
         level = config.curriculum.start if config.curriculum else None
         self.learner.probe(0, level)
         if self.saved is not None:
-            load_state(self.learner, *self.saved[1:])
+            try:
+                load_state(self.learner, *self.saved[1:])
+            except CheckpointError as error:
+                raise CheckpointError(f"{self.folder.path}: {error}") from error
 
     def _write(self) -> None:
         folder, data = self.folder, getattr(self.learner.task, "fingerprint", None)
@@ -131,6 +169,11 @@ def load_state(learner: Learner, weights: dict[str, Any], state: dict[str, Any])
     missing = [key for key in STATE if key not in state]
     if missing:
         raise CheckpointError(f"the checkpoint lacks {', '.join(missing)}")
+    wrong = [key for key, right in STATE.items() if not right(state[key])]
+    if state.get("retreat") is not None and not _has(state["retreat"], **RETREAT):
+        wrong.append("retreat")
+    if wrong:
+        raise CheckpointError(f"the checkpoint does not fit this run: expected other values in {', '.join(wrong)}")
     try:
         learner.load_state_dict(weights, state["learner"])
     except CheckpointError:

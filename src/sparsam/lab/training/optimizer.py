@@ -86,6 +86,22 @@ def build_optimizer(config: OptimizerConfig, parameters: Tensor) -> torch.optim.
     return RMSProp([parameters], **settings)
 
 
+def check_statistics(found: Any, optimizer: torch.optim.Optimizer) -> None:
+    """Raises ValueError for statistics that are not the optimiser's: fused kernels would write past a shorter one."""
+    (parameters,) = optimizer.param_groups[0]["params"]
+    if not isinstance(found, dict) or found.keys() - {0} or not isinstance(found.get(0, {}), dict):
+        raise ValueError("optimizer: expected the statistics of one vector of parameters, got something else")
+    named = found.get(0, {})
+    if named and isinstance(optimizer, torch.optim.Adam) and named.keys() != {"step", "exp_avg", "exp_avg_sq"}:
+        raise ValueError(f"optimizer: expected step, exp_avg and exp_avg_sq, got {len(named)} others")
+    for name, value in named.items():
+        like = torch.zeros(()) if name == "step" else parameters
+        whole = isinstance(value, Tensor) and value.layout == torch.strided and value.is_contiguous()
+        if not whole or (value.shape, value.dtype) != (like.shape, like.dtype):
+            got = f"{value.dtype} {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+            raise ValueError(f"optimizer.{name!s:.40}: expected {like.dtype} {tuple(like.shape)}, got {got}")
+
+
 def learning_rate(
     config: OptimizerConfig, step: int, steps: int, level: int | None = None, share: float = 0.0
 ) -> float:

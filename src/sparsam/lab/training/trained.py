@@ -13,6 +13,7 @@ from sparsam.lab.training import checkpoint
 from sparsam.lab.training.config import RunConfig
 from sparsam.lab.training.input_layer import PREFIX, WithInputLayer, build_model
 from sparsam.lab.training.user_classes import is_own
+from sparsam.model_description import check_room
 from sparsam.weights import CONFIG_KEY, Weights, find, read
 
 LARGEST_MISSING = 1 << 16  # numbers of a tensor that older weights may have under another name
@@ -67,6 +68,7 @@ def check_fit(config: RunConfig, task: Any, weights: dict[str, Tensor], source: 
     layered = hasattr(task, "input_layer")
     with torch.device("meta"):
         model = config.model.build(task.input_size, task.output_size)
+        check_room(model)
         if layered and not is_own(config.task.name):
             model = WithInputLayer(task.input_layer(), model)
     wanted = model.state_dict()
