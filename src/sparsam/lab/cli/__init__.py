@@ -12,6 +12,8 @@ from typing import Any
 
 _INSTALL_HINT = 'the command line needs the lab extra: pip install "sparsam[lab]"'
 
+_LONGEST = 1900  # characters of a message
+
 FAILED, USAGE, NOT_FINITE, INTERRUPTED = 1, 2, 3, 130
 
 
@@ -105,9 +107,16 @@ def _show_version(wanted: bool) -> None:
 
 
 def _fail(message: str, code: int) -> None:
-    print(f"sparsam: {message}", file=sys.stderr)
+    print(f"sparsam: {_shown(message)}", file=sys.stderr)
     sys.exit(code)
 
 
 def _show_warning(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
-    print(f"sparsam: warning: {message}", file=sys.stderr)
+    print(f"sparsam: warning: {_shown(message)}", file=sys.stderr)
+
+
+def _shown(message: Any) -> str:
+    """A message for a terminal: some of it may come from a file, so it moves no cursor and comes to an end."""
+    text = str(message)
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)

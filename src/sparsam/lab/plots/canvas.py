@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
+
+from sparsam.lab.training.files import write_here
 
 # Colour-blind safe (Okabe and Ito), one per line in a comparison.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -27,5 +30,7 @@ def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **o
 def save(figure: Any, path: str | Path) -> Path:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=path.suffix.removeprefix(".") or "png", dpi=130)
+    write_here(path, drawn.getvalue())
     return path

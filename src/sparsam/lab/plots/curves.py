@@ -17,7 +17,7 @@ import numpy as np
 
 from sparsam.lab.plots.canvas import COLOURS, new_figure, save
 from sparsam.lab.training.config import RunConfig
-from sparsam.lab.training.folder import RunFolder, is_number
+from sparsam.lab.training.folder import RunFolder, is_name, is_number
 
 AXES = {"sequences": "sequences seen", "seconds": "seconds of training"}
 # What a run writes and when, which does not change what it learns and so does not name it.
@@ -125,7 +125,7 @@ def plot_curves(
         curves = collect(runs, measure, "train", against)
     if not curves:
         raise ValueError(f"none of the runs has logged {measure!r} yet")
-    tasks = sorted({run.config().task.name for run in runs})
+    tasks = sorted({name for name in (run.config().task.name for run in runs) if is_name(name)})
     counts = sorted({len(curve.seeds) for curve in curves})
     seeds = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
     spread = f" (median and range of {seeds} seeds)" if counts[-1] > 1 else ""
@@ -154,7 +154,7 @@ def run_labels(configs: Sequence[RunConfig]) -> list[str]:
         for key in differing:
             if key == "task.name" or entry.get(key) is None or len({repr(o.get(key)) for o in same_model}) == 1:
                 continue
-            if isinstance(entry[key], list):
+            if isinstance(entry[key], list) or not is_name(str(entry[key])):
                 continue  # too long for a label
             parts.append(f"{key.rpartition('.')[2].replace('_', ' ')} {entry.get(key)}")
         labels.append(" ".join(parts))

@@ -10,6 +10,7 @@ from typing import Any
 
 from sparsam.lab.plots import curves
 from sparsam.lab.plots.raster import plot_run_raster
+from sparsam.lab.training.files import write_here
 from sparsam.lab.training.folder import RunFolder, is_number
 from sparsam.lab.training.user_classes import NotNamed
 from sparsam.lab.viewer import write_page
@@ -58,7 +59,7 @@ def write_report(paths: Sequence[str | Path], out: str | Path, title: str | None
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
         f"<style>{_STYLE}</style><body>{''.join(parts)}</body></html>"
     )
-    out.write_text(page, encoding="utf-8")
+    write_here(out, page.encode("utf-8", "replace"))
     return out
 
 

@@ -26,8 +26,10 @@ from sparsam.lab.training.model_config import (
     with_start,
     without_first_format,
 )
+from sparsam.model_description import LARGEST_TEXT, parsed
 from sparsam.models import MODELS
 from sparsam.start import STARTS, as_values
+from sparsam.weights import read_plain
 
 OPTIMIZERS = ("adam", "rmsprop")
 RATES_FALL_BY = ("steps", "seconds")
@@ -231,10 +233,7 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, text: str) -> RunConfig:
-        try:
-            values = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"config: expected JSON ({error})") from error
+        values = parsed(text, "config")
         if isinstance(values, dict) and isinstance(values.get("model"), dict):
             values["model"] = without_first_format(values["model"])
         return cls.from_dict(values)
@@ -243,7 +242,7 @@ class RunConfig:
     def load(cls, path: str | Path) -> RunConfig:
         """The config in a file; an error names the file."""
         try:
-            return cls.from_json(Path(path).read_text(encoding="utf-8"))
+            return cls.from_json(read_plain(Path(path), LARGEST_TEXT).decode())
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 
@@ -258,8 +257,8 @@ class RunConfig:
             if not equals:
                 raise ValueError(f"settings: expected path=value, got {setting!r}")
             try:
-                value = json.loads(text)
-            except json.JSONDecodeError:
+                value = parsed(text, path)
+            except ValueError:
                 value = text
             path = path.replace("model.extra.", "model.")  # where earlier versions had some of a model's settings
             path = re.sub(r"^start\b", "model.start", path)

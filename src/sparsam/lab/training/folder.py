@@ -27,10 +27,13 @@ from sparsam.lab.training import checkpoint
 from sparsam.lab.training.config import RunConfig
 from sparsam.lab.training.files import write_atomic
 from sparsam.lab.training.lock import NAME as LOCK
+from sparsam.model_description import LARGEST_TEXT, parsed
+from sparsam.weights import read_plain
 
 _FILES = ("config.json", "origin.json", "log.jsonl", "log-before.jsonl", "result.json")
 _NO_ERRORS = {"kind", "step", "level", "seconds", "sequences", "loss"}
 _LARGEST_NUMBER = 1e300  # NaN and infinity are none
+_LARGEST_LOG = 1 << 26
 _FOLDERS = ("checkpoints", "tensorboard")
 
 
@@ -122,7 +125,12 @@ class RunFolder:
     def measures(self, kind: str = "eval") -> list[str]:
         """What the first event of a kind has numbers of, besides those of every event: a task's errors."""
         first = next(iter(self.events(kind)), {})
-        return [key for key, value in first.items() if key not in _NO_ERRORS and is_number(value)]
+        return [key for key, value in first.items() if key not in _NO_ERRORS and is_number(value) and is_name(key)]
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can stand in a picture: short, of letters that there are, and no formula."""
+    return text.isprintable() and len(text) <= 80 and "$" not in text
 
 
 def is_number(value: Any) -> bool:
@@ -134,7 +142,7 @@ def read_log(path: Path) -> list[tuple[str, dict[str, Any]]]:
     if not path.exists():
         return []
     found = []
-    for line in path.read_bytes().decode("utf-8", errors="replace").splitlines():
+    for line in read_plain(path, _LARGEST_LOG).decode("utf-8", errors="replace").splitlines():
         try:
             event = json.loads(line)
         except (ValueError, RecursionError):
@@ -146,13 +154,13 @@ def read_log(path: Path) -> list[tuple[str, dict[str, Any]]]:
 
 def _read_json(path: Path) -> dict[str, Any] | None:
     try:
-        values = json.loads(path.read_bytes())
+        values = parsed(read_plain(path, LARGEST_TEXT), path.name)
         if isinstance(values, dict):
             return values
         problem = f"expected an object, got {type(values).__name__}"
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         problem = str(error)
-    warnings.warn(f"{path} cannot be read ({problem}); going on without it", stacklevel=3)
+    warnings.warn(f"{path} cannot be read ({problem}); continuing without it", stacklevel=3)
     return None
 
 

@@ -15,6 +15,8 @@ import time
 import warnings
 from pathlib import Path
 
+from sparsam.lab.training.files import NO_DETOURS
+
 NAME = ".lock"
 
 
@@ -32,7 +34,7 @@ class RunLock:
     def acquire(self) -> None:
         """Raises Locked, naming the process that holds it."""
         while self._descriptor is None:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | NO_DETOURS, 0o644)
             try:
                 _lock(descriptor)
             except OSError as error:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from sparsam.lab.training.files import write_atomic
+from sparsam.lab.training.files import open_here, write_atomic
 from sparsam.lab.training.folder import read_log
 from sparsam.lab.training.loggers import Logger, Loggers
 
@@ -24,7 +24,7 @@ class RunLog:
         self._cut = False  # whether the last line on disk may be half of one
         if path.exists():
             _forget_after(path, first_step)
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115
+        self._file = open(path, "ab", buffering=0, opener=open_here)  # noqa: SIM115
         self._loggers = Loggers(loggers)
         self._loggers.start(config or {}, path.parent, first_step)
 
@@ -36,7 +36,7 @@ class RunLog:
             self._cut = self._file.write(line) != len(line)
         except OSError as error:
             if not self._complained:
-                warnings.warn(f"{self._path}: {error}; the run goes on without these lines", stacklevel=2)
+                warnings.warn(f"{self._path}: {error}; the run continues without these lines", stacklevel=2)
                 self._complained = True
         self._loggers.log(kind, step, values)
 

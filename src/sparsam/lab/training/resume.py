@@ -68,9 +68,7 @@ def refuse_changes(before: RunConfig, after: RunConfig) -> None:
         changed.append("curriculum")
     if changed:
         told = ", ".join(f"{path} ({old.get(path)!r} to {new.get(path)!r})" for path in changed[:6])
-        raise Refused(
-            f"a resumed run cannot change {told}; start a new run instead (--weights starts from this one)"
-        )
+        raise Refused(f"a resumed run cannot change {told}; start a new run instead (--weights starts from this one)")
 
 
 def _is_fixed(path: str) -> bool:
@@ -103,7 +101,7 @@ def compare_origin(folder: RunFolder, data: str | None, accept: Collection[str])
     if isinstance(before, dict):
         changed = {key: (before[key], now[key]) for key in now if key in before and _differ(key, before[key], now[key])}
     if changed:
-        told = ", ".join(f"{key} {old} (here {new})" for key, (old, new) in changed.items())
+        told = ", ".join(f"{key} {' '.join(str(old)[:40].split())} (here {new})" for key, (old, new) in changed.items())
         _accept("versions", f"the run was made with {told}, and may not end on the same bits", accept)
     other_data = data is not None and last.get("data") not in (None, data)
     if other_data:
@@ -120,7 +118,7 @@ def _differ(key: str, before: Any, now: str) -> bool:
 
 
 def compare_processes(before: Any, now: int, accept: Collection[str]) -> None:
-    if isinstance(before, int) and before != now:
+    if isinstance(before, int) and 0 < before < 2**31 and before != now:
         _accept(
             "processes", f"the run had {before} processes that take every step together, now there are {now}", accept
         )
@@ -137,11 +135,11 @@ def load_checkpoint(folder: RunFolder, accept: Collection[str]) -> tuple[int, di
     try:
         return checkpoint.load_newest(folder.checkpoints)
     except checkpoint.NoCheckpoint:
-        warnings.warn(f"{folder.path} has no checkpoint yet: the run begins again at minibatch 0", stacklevel=2)
+        warnings.warn(f"{folder.path} has no checkpoint yet: the run starts again at minibatch 0", stacklevel=2)
     except checkpoint.CheckpointError as error:
         if "damage" not in accept:
-            raise checkpoint.CheckpointError(f"{error}; --accept damage begins again at minibatch 0") from error
+            raise checkpoint.CheckpointError(f"{error}; --accept damage starts again at minibatch 0") from error
         warnings.warn(
-            f"{error}; the run begins again at minibatch 0, the log so far is kept as log-before.jsonl", stacklevel=2
+            f"{error}; the run starts again at minibatch 0; the log so far is kept as log-before.jsonl", stacklevel=2
         )
     return None

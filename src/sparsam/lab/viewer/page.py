@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from sparsam.lab.training.files import write_here
 from sparsam.lab.viewer.episode import Episode, record
 
 __all__ = ["curves_of", "episodes_of", "render", "write_page"]
@@ -37,7 +38,7 @@ def write_page(
     curves = curves_of(runs)
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(render(title, about, shown, curves, live), encoding="utf-8")
+    write_here(out, render(title, about, shown, curves, live).encode("utf-8", "replace"))
     return out
 
 

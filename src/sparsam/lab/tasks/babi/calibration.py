@@ -15,14 +15,21 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from sparsam import model_description
 from sparsam.lab.data.babi import Story, open_babi
 from sparsam.lab.data.babi_official import VOCABULARY
 from sparsam.lab.tasks.babi.task import _held_out, word_numbers
+from sparsam.weights import read_plain
 
 __all__ = ["Calibration", "calibrate", "file_of", "questions_of"]
 
 WANTED = 0.99  # of the answers that are given, this share should be right
 TEMPERATURES = [0.5 + 0.05 * step for step in range(71)]
+FIELDS = {
+    "temperature": model_description.number(0.01, 100.0),
+    "threshold": model_description.number(0.0, 1.0),
+    "questions": model_description.whole(0, 2**31),
+}
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,14 @@ class Calibration:
     def beside(cls, weights: Path) -> Calibration:
         """What was set for a weights file, or the default."""
         file = file_of(weights)
-        return cls(**json.loads(file.read_text())) if file.exists() else cls()
+        if not file.exists():
+            return cls()
+        try:
+            text = read_plain(file, model_description.LARGEST_TEXT)
+            values = model_description.members("calibration", model_description.parsed(text, "calibration"), FIELDS)
+            return cls(**{key: FIELDS[key](key, value) for key, value in values.items()})
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from error
 
     def save(self, weights: Path) -> Path:
         """Write it beside the weights file."""
