@@ -106,7 +106,7 @@ one seed each and stopped there. The two cores also did other work.
 ![Copy](figure3-copy-levels.png)
 ![Sort](figure3-sort-levels.png)
 
-{shell(rows["commands"][:-1])}
+{shell(command for command in rows["commands"] if "in-turn" not in command)}
 
 {protocol(rows)}
 
