@@ -33,10 +33,12 @@ class CoreConfig:
     """What the agent remembers with."""
 
     name: str = "sam"
+    memory_size: int = 1024  # of those that have a memory
 
     def __post_init__(self) -> None:
         check_fields(self, "model.")
         checks.one_of("model.name", self.name, CORES)
+        checks.positive_int("model.memory_size", self.memory_size)
 
 
 @dataclass

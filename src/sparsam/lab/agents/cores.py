@@ -10,6 +10,7 @@ A state is indexed by element, so that a minibatch of environments takes its sta
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,10 +18,14 @@ from torch import Tensor, nn
 
 import sparsam
 from sparsam.lab.agents.ffm import FFM
+from sparsam.start import STARTS
 
 WIDTH = 64  # of the features
 FRAMES = 8  # of the MLP with frame stacking, which remembers nothing else
-SIZES: dict[str, Any] = {"hidden_size": 64, "memory_size": 1024, "word_size": 16}
+HIDDEN, WORD = 64, 16  # units and word size of SAM and SDNC
+# First weights for what must last: a row that is read is all but never written again. With a feed-forward controller
+# nothing but the memory carries a state, so nothing drifts.
+LASTING = replace(STARTS["open"], reuse=-15.0)
 
 
 class Core(nn.Module):
@@ -190,26 +195,35 @@ def parameters(core: nn.Module) -> int:
     return sum(parameter.numel() for parameter in core.parameters())
 
 
+def recurrent(name: str, inputs: int, rows: int, hidden: int = HIDDEN, **options: Any) -> Core:
+    sizes = {"input_size": inputs, "output_size": WIDTH, "hidden_size": hidden, "memory_size": rows, "word_size": WORD}
+    return Memory(sparsam.build(name, **sizes, **options))
+
+
 # What is matched: the width that each name is built with.
-_MATCHED: dict[str, Callable[[int, int], Core]] = {
-    "layer": lambda inputs, width: Block(inputs, width, memory_size=SIZES["memory_size"], word_size=SIZES["word_size"]),
-    "gru": lambda inputs, width: TorchRecurrent(nn.GRU, inputs, width),
-    "lstm": lambda inputs, width: TorchRecurrent(nn.LSTM, inputs, width),
-    "frames": Frames,
-    "ffm": Forgetful,
+_MATCHED: dict[str, Callable[[int, int, int], Core]] = {
+    "layer": lambda inputs, width, rows: Block(inputs, width, memory_size=rows, word_size=WORD),
+    "gru": lambda inputs, width, _: TorchRecurrent(nn.GRU, inputs, width),
+    "lstm": lambda inputs, width, _: TorchRecurrent(nn.LSTM, inputs, width),
+    "frames": lambda inputs, width, _: Frames(inputs, width),
+    "ffm": lambda inputs, width, _: Forgetful(inputs, width),
+    "sam-feedforward": lambda inputs, width, rows: recurrent(
+        "sam", inputs, rows, width, controller="feedforward", start=LASTING
+    ),
 }
 CORES = ("sam", "sdnc", *_MATCHED)
 
 
-def make(name: str, inputs: int) -> Core:
+def make(name: str, inputs: int, memory_size: int = 1024) -> Core:
     """A core by name; those that are matched are the widest with no more parameters than SAM's."""
     if name in ("sam", "sdnc"):
-        return Memory(sparsam.build(name, input_size=inputs, output_size=WIDTH, **SIZES))
+        return recurrent(name, inputs, memory_size)
     build = _MATCHED[name]
     with torch.device("meta"):
-        most = parameters(sparsam.SAM(inputs, WIDTH, **SIZES))
+        most = parameters(recurrent("sam", inputs, memory_size))
         low, high = 1, 4096
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if parameters(build(inputs, middle)) <= most else (low, middle)
-    return build(inputs, low)
+            fits = parameters(build(inputs, middle, memory_size)) <= most
+            low, high = (middle, high) if fits else (low, middle)
+    return build(inputs, low, memory_size)

@@ -15,7 +15,7 @@ import torch
 from sparsam.lab.agents.environments import HORIZONS
 from sparsam.lab.agents.ppo import Agent
 
-EPISODES = 8
+EPISODES = 4
 PIECE = 1_000  # steps in one call
 
 

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from sparsam.lab.agents import cores, environments
-from sparsam.lab.agents.config import AgentConfig, AgentFolder, PPOConfig
+from sparsam.lab.agents.config import AgentConfig, AgentFolder, CoreConfig, PPOConfig
 from sparsam.lab.agents.environments import Environments
 from sparsam.lab.training.files import write_atomic
 from sparsam.lab.training.interrupt import Interrupt
@@ -35,9 +35,9 @@ CHECKPOINT = "checkpoint.pt"
 class Agent(nn.Module):
     """A core between an encoder of two layers less and heads of one layer more: logits and a value."""
 
-    def __init__(self, name: str, inputs: int, actions: int) -> None:
+    def __init__(self, config: CoreConfig, inputs: int, actions: int) -> None:
         super().__init__()
-        self.core = cores.make(name, inputs)
+        self.core = cores.make(config.name, inputs, config.memory_size)
         self.heads = nn.Sequential(nn.ReLU(), nn.Linear(cores.WIDTH, cores.WIDTH), nn.ReLU())
         self.policy, self.value = nn.Linear(cores.WIDTH, actions), nn.Linear(cores.WIDTH, 1)
         with torch.no_grad():  # near to equal chances at first
@@ -192,7 +192,7 @@ def begin(config: AgentConfig) -> tuple[Agent, torch.optim.Optimizer]:
     """The agent of a config with its first weights."""
     games = environments.make(config.task.name, 1, 0, config.task.longest)
     torch.manual_seed(config.seed)
-    agent = Agent(config.model.name, games.inputs, games.actions)
+    agent = Agent(config.model, games.inputs, games.actions)
     return agent, torch.optim.Adam(agent.parameters(), lr=config.ppo.learning_rate, eps=1e-5)
 
 

@@ -23,7 +23,8 @@ from sparsam.lab.training.files import write_atomic
 from sparsam.lab.training.folder import RunFolder
 
 LENGTHS = (100, 1_000, 10_000, 100_000, 1_000_000)
-HORIZON_CORES = ("sam", "layer", "gru", "lstm", "ffm")
+COMPARED = ("sam", "sdnc", "layer", "gru", "lstm", "frames", "ffm")
+AT_HORIZONS = ("sam-feedforward", "sam", "layer", "gru", "lstm", "ffm")
 
 
 @dataclass
@@ -102,7 +103,7 @@ def _runs(environments: Sequence[str], cores: Sequence[str], seeds: int, steps: 
 def popgym(
     seeds: int = 3,
     tasks: Sequence[str] = POPGYM,
-    models: Sequence[str] = CORES,
+    models: Sequence[str] = COMPARED,
     steps: int = 1_048_576,
 ) -> Agents:
     """`steps` of all environments together for each run."""
@@ -132,8 +133,8 @@ def popgym(
 def popgym_horizon(
     seeds: int = 3,
     tasks: Sequence[str] = tuple(HORIZONS),
-    models: Sequence[str] = HORIZON_CORES,
-    steps: int = 1_048_576,
+    models: Sequence[str] = AT_HORIZONS,
+    steps: int = 262_144,
 ) -> Agents:
     """Agents that are trained at horizons of at most 100 steps and tested at up to a million."""
     for name in tasks:
@@ -148,7 +149,8 @@ def popgym_horizon(
         protocol=(
             f"{steps:,} environment steps a run at horizons of 2 to 100. Tested at exactly the lengths of the table, "
             f"greedily, over {horizon.EPISODES} episodes. T-Maze leaves no step to waste: a wrong turn, or a step that "
-            "is not forward in the corridor, ends the episode."
+            "is not forward in the corridor, ends the episode. sam-feedforward has a controller without a state of its "
+            "own, and first weights with which a row that is read is not written again (reuse -15)."
         ),
         lengths=LENGTHS,
     )
