@@ -61,5 +61,5 @@ def test_copies_are_equal():
 
 
 def test_a_field_is_named_once():
-    with pytest.raises(TypeError, match="got x again"):
+    with pytest.raises(TypeError, match="got x twice"):
         type("Twice", (Point,), {"__annotations__": {"x": int}})

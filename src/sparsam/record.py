@@ -42,7 +42,7 @@ class Record:
             if "ClassVar" in str(kind):
                 continue
             if name in keywords or name in positional:
-                raise TypeError(f"{cls.__name__}: expected fields with names of their own, got {name} again")
+                raise TypeError(f"{cls.__name__}: expected unique names of fields, got {name} twice")
             default, by_keyword = cls.__dict__.get(name, dataclasses.MISSING), False
             if isinstance(default, dataclasses.Field):
                 by_keyword, default = default.kw_only is True, default.default
@@ -58,7 +58,7 @@ class Record:
     def __init__(self, *values: Any, **named: Any) -> None:
         kind = type(self)
         if "__dataclass_fields__" in kind.__dict__:
-            raise TypeError(f"{kind.__name__}: expected a class without @dataclass; a state is a record of its own")
+            raise TypeError(f"{kind.__name__}: expected a class without @dataclass")
         given = {**kind._defaults, **dict(zip(kind._positional, values)), **named}
         if len(values) > len(kind._positional) or given.keys() != set(kind.field_names):
             wanted = ", ".join(kind.field_names)
@@ -67,10 +67,10 @@ class Record:
             object.__setattr__(self, name, given[name])
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{type(self).__name__}.{name}: expected with_fields({name}=...), which gives a new one")
+        raise AttributeError(f"{type(self).__name__}.{name}: states do not change; use with_fields({name}=...)")
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{type(self).__name__}.{name}: expected a field that stays, got del")
+        raise AttributeError(f"{type(self).__name__}.{name}: a field cannot be deleted")
 
     def with_fields(self: R, **fields: Any) -> R:
         """A record with other values in some fields."""

@@ -79,7 +79,7 @@ class Start:
 
     def _tie(self, layer: nn.Linear, queries: list[slice], words: list[slice]) -> None:
         if len(queries) != 1 or len(words) != 1 or layer.bias[queries[0]].shape != layer.bias[words[0]].shape:
-            raise ValueError("start.tied: expected a memory with a query for each written word, as SAM's")
+            raise ValueError("start.tied: expected a memory with a query for each written word, as in SAM")
         for parameter in (layer.weight, layer.bias):
             parameter[words[0]] = parameter[queries[0]]
 

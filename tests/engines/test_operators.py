@@ -132,7 +132,7 @@ def test_a_name_owns_its_memory():
     gc.collect()
     assert len(names.TABLE) == before
     for wrong in (copy, torch.zeros(2, 2, dtype=torch.float64)):
-        with pytest.raises(RuntimeError, match="state: expected the name of a memory that is still there"):
+        with pytest.raises(RuntimeError, match="state: expected a memory that still exists"):
             names.named_memory(wrong)
     assert float(fresh(MEMORIES["sam"]).abs().max()) < 1e-300
 

@@ -24,7 +24,7 @@ class OwnKind(ControllerKind):
     module = nn.Module
 
     def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
-        raise ValueError("controller: expected your own nn.Module where its kind is 'own', got the name alone")
+        raise ValueError("controller: expected your own nn.Module where its kind is 'own', got only the name")
 
     def output_size(self, module: Any, hidden_size: int) -> int:
         width = getattr(module, "output_size", hidden_size)

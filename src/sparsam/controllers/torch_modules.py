@@ -52,8 +52,8 @@ def carried_shape(module: Any) -> tuple[int, ...]:
 def why_not_plain(module: Any) -> str | None:
     """Why a recurrent module is not one layer with biases, forward in time; None when it is."""
     if module.bidirectional:
-        raise ValueError("controller: expected one that runs forward in time, got bidirectional=True; a memory that is "
-                         "written as it is read has no backward direction")  # fmt: skip
+        raise ValueError("controller: expected a module that runs forward in time, got bidirectional=True; a memory "
+                         "has no backward direction")  # fmt: skip
     if getattr(module, "proj_size", 0):
         raise ValueError(f"controller: expected proj_size = 0, got {module.proj_size}")
     if module.num_layers != 1:

@@ -104,7 +104,7 @@ def run(call: Call, inputs: Any) -> Any:
     """Run a call, as a node of the graph where anything asks for a gradient."""
     if torch._C._functorch.peek_interpreter_stack() is not None:
         raise RuntimeError(
-            f"the {call.engine} engine runs under no transform of torch.func (vmap, grad, jvp and the like); use "
+            f"the {call.engine} engine does not run under torch.func (vmap, grad, jvp and the like); use "
             "torch.autograd.grad for gradients and the batch dimension for vmap, or engine='reference'"
         )
     if forward_ad._current_level >= 0 and any(map(has_tangent, inputs)):
@@ -114,7 +114,7 @@ def run(call: Call, inputs: Any) -> Any:
         )
     if type(inputs[0]) is not Tensor and is_fake(inputs[0]):
         raise RuntimeError(
-            f"the {call.engine} engine computes with numbers, which a FakeTensor has not; torch.compile and "
+            f"the {call.engine} engine needs real numbers, not a FakeTensor; torch.compile and "
             "torch.export.export trace it, and engine='reference' runs under FakeTensorMode"
         )
     if torch.is_grad_enabled():
@@ -142,8 +142,8 @@ class Node(torch.autograd.Function):
         call: Call = ctx.call
         if under_torch_func() or any(map(is_batched, gradients)):
             raise RuntimeError(
-                f"the {call.engine} engine takes back one gradient at a time (is_grads_batched=True and vmap over a "
-                "backward pass ask for several); call torch.autograd.grad in a loop with retain_graph=True, or use "
+                f"the {call.engine} engine differentiates one gradient at a time (is_grads_batched=True and vmap over "
+                "a backward pass ask for several); call torch.autograd.grad in a loop with retain_graph=True, or use "
                 "engine='reference'"
             )
         if torch.is_grad_enabled():
@@ -155,7 +155,7 @@ class Node(torch.autograd.Function):
             inputs = call.inputs._make(ctx.saved_tensors)
         except RuntimeError as error:
             raise RuntimeError(
-                "the graph of an earlier call was freed by its backward pass; hand its state on as state.detach(), or "
+                "the graph of an earlier call was freed by its backward pass; pass its state on as state.detach(), or "
                 f"call backward with retain_graph=True ({error})"
             ) from error
         if call.tape is None:

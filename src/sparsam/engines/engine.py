@@ -86,7 +86,7 @@ class Engine(ABC):
 
     def sequence(self, memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
         """Run controller and memory through x (T, B, I)."""
-        raise RuntimeError(f"engine {self.name!r} runs no controller of its own")
+        raise RuntimeError(f"engine {self.name!r} runs no controllers")
 
     @abstractmethod
     def convert(self, state: State) -> State:

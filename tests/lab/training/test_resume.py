@@ -120,10 +120,10 @@ def test_no_whole_checkpoint_is_an_error_and_accepted_keeps_the_log(run: Path) -
     for place in (run / "checkpoints").iterdir():
         (place / "model.safetensors").write_bytes(b"")
     log = (run / "log.jsonl").read_bytes()
-    with pytest.raises(checkpoint.CheckpointError, match="--accept damage begins again at minibatch 0"):
+    with pytest.raises(checkpoint.CheckpointError, match="--accept damage starts again at minibatch 0"):
         go_on(run)
     assert (run / "log.jsonl").read_bytes() == log
-    with pytest.warns(UserWarning, match="begins again at minibatch 0"):
+    with pytest.warns(UserWarning, match="starts again at minibatch 0"):
         assert go_on(run, accept=["damage"]).step == 12
     assert (run / "log-before.jsonl").read_bytes() == log
 

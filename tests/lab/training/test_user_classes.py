@@ -87,7 +87,7 @@ def test_a_task_of_ones_own_trains_and_loads(tiny: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nowhere:Task", "no module 'nowhere'"),
+        ("nowhere:Task", "no module named 'nowhere'"),
         ("my_parity:Nothing", r"no class 'Nothing' \(it has: .*Parity"),
         ("my_parity:", "expected module:Class"),
         ("my_parity:Half", r"lacks loss\(\), errors\(\)\. A task is a class with"),
@@ -149,7 +149,7 @@ def test_a_logger_sees_loss_error_and_gradient_norm(tiny: Any, tmp_path: Path) -
 
 def test_a_logger_that_fails_costs_a_warning(tiny: Any, tmp_path: Path) -> None:
     use_logger("my_parity:Broken")
-    with pytest.warns(UserWarning, match="Broken: ValueError: no network; going on without it"):
+    with pytest.warns(UserWarning, match="Broken: ValueError: no network; continuing without it"):
         outcome = train(tiny('loggers=["my_parity:Broken"]', "steps=10"), tmp_path / "run", quiet=True)
     assert outcome.step == 10 and RunFolder(tmp_path / "run").events("train")
 

@@ -75,8 +75,8 @@ def named_memory(name: Tensor) -> tuple[list[Any], list[Any]]:
     found = TABLE.find(name)
     if not isinstance(found, tuple):
         raise RuntimeError(
-            "state: expected the name of a memory that is still there, got one that was freed or changed; a state must "
-            "be kept as a compiled call returned it, and saved with torch.save"
+            "state: expected a memory that still exists, got one that was freed or changed; keep a compiled call's "
+            "state as it was returned, and save it with torch.save"
         )
     return found
 
@@ -108,7 +108,7 @@ def named_gradients(name: Tensor | None) -> Gradients:
     if not isinstance(found, Gradients):
         raise RuntimeError(
             "state: expected one use of a memory in a compiled graph, got several, whose gradients cannot be summed "
-            "there; hand all but one of them state.detach(), or run without torch.compile"
+            "there; pass all but one of them state.detach(), or run without torch.compile"
         )
     return found
 

@@ -181,7 +181,7 @@ def train(
     from sparsam.lab.training.resume import check_accepted, previous_config
 
     if None not in (task, own_task) and task != own_task:
-        raise typer.BadParameter(f"expected the same task as TASK, {task}, got {own_task}", param_hint="--task")
+        raise typer.BadParameter(f"expected {task}, as TASK says, got {own_task}", param_hint="--task")
     task = task or own_task
     if task is not None and user_classes.is_own(task):
         user_classes.use_task(task)

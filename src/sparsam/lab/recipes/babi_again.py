@@ -51,7 +51,7 @@ def go_on(experiment: Experiment, out: Path) -> None:
         first = before / name
         if not (first / "result.json").exists():
             raise FileNotFoundError(
-                f"{first}: expected a run of the part before that has ended; train it by: "
+                f"{first}: expected a finished run of the previous part; train it with: "
                 f"sparsam reproduce {'babi-again' if AGAIN.fullmatch(before.name) else 'babi'} --out {before}"
             )
         errors = validation_errors(first)

@@ -200,7 +200,7 @@ def report(out: str | Path, sizes: Sequence[int] = SIZES, episodes: int = EPISOD
     for folder in sorted(path.parent for path in out.glob(f"{PREFIX}*/result.json")):
         runs[folder.name.removeprefix(PREFIX)] = folder
     if not runs:
-        raise ValueError(f"{out} holds no run of omniglot-pixels that has ended")
+        raise ValueError(f"{out} holds no finished run of omniglot-pixels")
     results: dict[str, Any] = {}
     for name, folder in runs.items():
         wanted = [str(size) for size in sizes]

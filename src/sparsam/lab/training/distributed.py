@@ -65,7 +65,7 @@ class Processes:
         except RuntimeError as error:
             raise LostProcess(
                 f"another process of this run has ended or does not answer ({error}); "
-                "start it again with --resume, it goes on from the last checkpoint"
+                "start it again with --resume to continue from the last checkpoint"
             ) from error
         flat.exchange.div_(self.size)
         mean, any_stop, any_late = flat.extra.tolist()

@@ -92,5 +92,5 @@ class Loggers:
                 call(logger)
             except Exception as error:
                 name = type(logger).__name__
-                warnings.warn(f"logger {name}: {type(error).__name__}: {error}; going on without it", stacklevel=3)
+                warnings.warn(f"logger {name}: {type(error).__name__}: {error}; continuing without it", stacklevel=3)
                 self._loggers.remove(logger)

@@ -283,7 +283,7 @@ class Run:
                 raise checkpoint.NotSaved(self._not_saved(error)) from error
             warnings.warn(
                 f"checkpoint at minibatch {self.step} could not be written ({error}); "
-                "the previous one is kept and the run goes on",
+                "the previous one is kept and the run continues",
                 stacklevel=2,
             )
 
@@ -292,7 +292,7 @@ class Run:
         there = f"the checkpoint of minibatch {on_disk[-1]} is on disk" if on_disk else "no checkpoint is on disk"
         return (
             f"the last weights, of minibatch {self.step}, could not be written ({error}); {there}. "
-            f"Make room and go on with: sparsam train --resume {self.folder.path}"
+            f"Make room and continue with: sparsam train --resume {self.folder.path}"
         )
 
     def restore(self, saved: tuple[int, Any, dict[str, Any]]) -> None:
@@ -360,10 +360,10 @@ def train(
     require_device(config.device)
     if config.workers and torch.device(config.device).type != "cpu":
         raise ValueError(
-            f"device: expected 'cpu' with workers, which share parameters in its memory, got {config.device!r}"
+            f"device: expected 'cpu' with workers, which share parameters in CPU memory, got {config.device!r}"
         )
     if config.workers and config.curriculum and config.curriculum.retreat:
-        raise ValueError("curriculum.retreat: expected None with workers, which step on while others go back")
+        raise ValueError("curriculum.retreat: expected None with workers, which would train on while others go back")
     if config.threads:
         torch.set_num_threads(config.threads)
     processes = Processes.from_environment(config.device, config.wait_seconds)

@@ -70,9 +70,9 @@ def _use(what: str, name: str) -> None:
 def _named(what: str, name: str) -> type:
     """The class that the user has named so; a name that only a file gives raises NotNamed and imports nothing."""
     if (what, name) not in _used:
-        other = ", or go on without it: --set loggers=[]" if what == "logger" else ""
+        other = ", or continue without it: --set loggers=[]" if what == "logger" else ""
         raise NotNamed(
-            f"{what}: {name!r} is a class of somebody's own, and a file cannot name code; if you trust it, name it "
+            f"{what}: {name!r} is custom code, which a file cannot name; if you trust it, name it "
             f"yourself: --{what} {name}{other} (from Python: sparsam.lab.training.user_classes.use_{what}({name!r}))"
         )
     return _used[what, name]
@@ -91,7 +91,7 @@ def _load_class(name: str, what: str) -> type:
     except ModuleNotFoundError as error:
         if error.name is not None and not f"{module_name}.".startswith(f"{error.name}."):
             raise ValueError(f"{what}: {module_name} needs {error.name}, which is not installed") from error
-        raise ValueError(f"{what}: there is no module {module_name!r} (searched from {here})") from error
+        raise ValueError(f"{what}: no module named {module_name!r} (searched from {here})") from error
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = "" if isinstance(error, SyntaxError) else f" ({place.filename}, line {place.lineno})"

@@ -69,7 +69,7 @@ def train_with_workers(run: Run) -> Outcome:
     except WorkerDied as error:
         crew.end()
         run.save(last=True)
-        raise WorkerDied(f"{error}. Minibatch {run.step} is saved; --resume goes on") from None
+        raise WorkerDied(f"{error}. Minibatch {run.step} is saved; --resume continues") from None
     finally:
         crew.end()
 
@@ -185,7 +185,7 @@ class Crew:
         self._replaced[worker.rank] += 1
         if self._replaced[worker.rank] > _REPLACEMENTS:
             raise WorkerDied(f"{what}; it was replaced {_REPLACEMENTS} times before")
-        warnings.warn(f"{what}; it is replaced", stacklevel=4)
+        warnings.warn(f"{what}; replacing it", stacklevel=4)
         self._start(worker.rank)
 
     def end(self) -> None:

@@ -198,14 +198,14 @@ KINDS = [
         "no checkpoint whole",
         all_of_them(cut),
         (1, "is damaged .*none is whole"),
-        (1, "no whole checkpoint .*--accept damage begins again"),
-        ((1, "no whole checkpoint"), (0, "begins again at minibatch 0")),
+        (1, "no whole checkpoint .*--accept damage starts again"),
+        ((1, "no whole checkpoint"), (0, "starts again at minibatch 0")),
     ),
     Kind(
         "checkpoints missing",
         lambda folder: shutil.rmtree(folder / "checkpoints"),
         (1, "has no checkpoint yet"),
-        (0, "begins again at minibatch 0"),
+        (0, "starts again at minibatch 0"),
     ),
     Kind("weights that are not finite", other_weights(no_numbers), (1, "not finite"), PASSED_OVER),
     Kind(
