@@ -150,7 +150,7 @@ def popgym_horizon(
             f"{steps:,} environment steps a run at horizons of 2 to 100. Tested at exactly the lengths of the table, "
             f"greedily, over {horizon.EPISODES} episodes. T-Maze leaves no step to waste: a wrong turn, or a step that "
             "is not forward in the corridor, ends the episode. sam-feedforward has a controller without a state of its "
-            "own, and first weights with which a row that is read is not written again (reuse -15)."
+            "own, and first weights with which a row that is read is not written again (reuse -30)."
         ),
         lengths=LENGTHS,
     )
