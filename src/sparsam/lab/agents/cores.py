@@ -23,8 +23,8 @@ from sparsam.start import STARTS
 WIDTH = 64  # of the features
 FRAMES = 8  # of the MLP with frame stacking, which remembers nothing else
 HIDDEN, WORD = 64, 16  # units and word size of SAM and SDNC
-# First weights for what must last: a row that is read is not written again, as far as float32 tells. With a feed-forward
-# controller nothing but the memory carries a state, so nothing drifts.
+# First weights for what must last: a row that is read is not written again, as far as float32 tells. With a controller
+# that is feed-forward nothing but the memory carries a state, so nothing drifts.
 LASTING = replace(STARTS["open"], reuse=-30.0)
 
 
