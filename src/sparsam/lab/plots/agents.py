@@ -32,6 +32,7 @@ def draw(curves: Mapping[str, Mapping[str, Sequence[Points]]], columns: int = 4)
                 )
         axis.set_title(environment, loc="left", fontsize=9)
         axis.grid(axis="y", alpha=0.25)
+        axis.xaxis.set_major_formatter(lambda steps, _: f"{steps / 1e6:g}M")
     for axis in list(axes.flat)[len(curves) :]:
         axis.set_visible(False)
     figure.supxlabel("environment steps", fontsize=9)
