@@ -7,11 +7,14 @@ their message has to say besides the file's name; the others may do with it what
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import pickle
 import shutil
 import struct
 import sys
+import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -140,6 +143,7 @@ DESCRIPTIONS = [
     Case("no_number", _with(delta=float("nan")), r"\.delta: expected a number"),
     Case("endless_number", _with(dropout=float("inf")), r"\.dropout: expected a number"),
     Case("more_read_than_there_is", _with(k=60_000), r"sparsam_model\.arguments\.k: "),
+    Case("memory_read_whole", _with(memory_size=2**31 - 1, engine="reference"), "memory_size: expected at most"),
     Case("unknown_index", _with(index="lhs"), r"\.index: .*got 'lhs'; did you mean 'lsh'"),
     Case("a_command_as_index", _with(index={"index": "system", "settings": {}}), r"\.index\.index: expected one of"),
     Case("index_of_lists", _with(index=[[]]), r"\.index: expected an object"),
@@ -185,6 +189,29 @@ CONFIGS = [
     Case("config_task_module", _weights(None, _config(task={"name": EVIL})), "task", ("eval",)),
     Case("config_device", _weights(None, _config(device="x" * 10**5)), "", ()),
 ]  # fmt: skip
+
+
+def _calibrated(text: str) -> Callable[[Path], None]:
+    """Weights of a bAbI run with a calibration beside them."""
+
+    def make(path: Path) -> None:
+        _weights(DESCRIBED, _config(task={"name": "babi", "settings": {}}))(path)
+        path.with_name(f"{path.stem}.calibration.json").write_text(text)
+
+    return make
+
+
+CALIBRATIONS = [
+    Case(f"calibration_{name}", _calibrated(text), says, ("ask",))
+    for name, text, says in (
+        ("list", "[]", "calibration: expected an object"),
+        ("deep", DEEP, "calibration: expected plain JSON"),
+        ("unknown", '{"evil": 1}', "got 'evil'"),
+        ("words", '{"temperature": "hot"}', "temperature: expected a number"),
+        ("zero", '{"temperature": 0}', "temperature: expected a number"),
+        ("endless", '{"questions": 1e999}', "questions: expected an int"),
+    )
+]
 
 CONTENTS = [
     Case("nan", _weights(DESCRIBED, CONFIG, **{"output.bias": torch.full((3,), float("nan"))}), r"output\.bias.* not finite", TO_ALL),
@@ -261,6 +288,93 @@ def _model(**settings: Any) -> Callable[[Path], None]:
     return _edit("config.json", lambda config: {**config, "model": {**config["model"], **settings}})
 
 
+def _optimizer(rate: str) -> Callable[[Path], None]:
+    """A run whose learning rate is written so."""
+
+    def make(run: Path) -> None:
+        text = json.dumps({**CONFIG, "optimizer": {**CONFIG["optimizer"], "learning_rate": "RATE"}})
+        (run / "config.json").write_text(text.replace('"RATE"', rate))
+
+    return make
+
+
+def _statistics(name: str, value: Any) -> Callable[[Path], None]:
+    """A run that is to go on, whose optimiser's statistic `name` is another one."""
+    return _trainer(lambda state: state["learner"]["optimizer"]["state"][0].update({name: value}))
+
+
+def _trainer(change: Callable[[dict[str, Any]], None]) -> Callable[[Path], None]:
+    def make(run: Path) -> None:
+        _changed(steps=20)(run)
+        state = torch.load(sorted((run / "checkpoints").iterdir())[-1] / "trainer.pt", weights_only=True)
+        change(state)
+        written = io.BytesIO()
+        torch.save(state, written)
+        _forged("trainer.pt", written.getvalue())(run)
+
+    return make
+
+
+def _pickled(call: bytes) -> Callable[[Path], None]:
+    """A run whose trainer.pt holds these operations of a pickle."""
+
+    def make(run: Path) -> None:
+        written = io.BytesIO()
+        torch.save({}, written)
+        other = io.BytesIO()
+        with zipfile.ZipFile(written) as old, zipfile.ZipFile(other, "w") as new:
+            for entry in old.infolist():
+                new.writestr(entry.filename, call if entry.filename.endswith(".pkl") else old.read(entry))
+        _forged("trainer.pt", other.getvalue())(run)
+
+    return make
+
+
+def _pipe(name: str) -> Callable[[Path], None]:
+    """A run with a pipe in place of a file; who reads it waits for ever."""
+
+    def make(run: Path) -> None:
+        _place(run, name).unlink(missing_ok=True)
+        os.mkfifo(_place(run, name))
+
+    return make
+
+
+def _link(*names: str, to: str) -> Callable[[Path], None]:
+    def make(run: Path) -> None:
+        for name in names:
+            _place(run, name).unlink(missing_ok=True)
+            _place(run, name).symlink_to(to)
+
+    return make
+
+
+def _place(run: Path, name: str) -> Path:
+    newest = sorted((run / "checkpoints").iterdir())[-1]
+    return newest / name if (newest / name).exists() else run / name
+
+
+def _holes(name: str) -> Callable[[Path], None]:
+    """A run with a file of a terabyte that has no room on disk."""
+
+    def make(run: Path) -> None:
+        with open(_place(run, name), "ab") as file:
+            file.truncate(1 << 40)
+
+    return make
+
+
+READ = ("config.json", "origin.json", "log.jsonl", "result.json", "manifest.json", "model.safetensors", "trainer.pt")
+WRITTEN = (
+    ".lock",
+    "log.jsonl",
+    "curves.png",
+    "memory.png",
+    "report.html",
+    "report-curves.png",
+    "report-memory.png",
+    "report-view.html",
+)
 RESUME = ("resume",)
 BOTH = ("resume", "plot")
 RUNS = [
@@ -268,7 +382,10 @@ RUNS = [
     Case("run_names_a_module", _changed(task=OWN), f"--task {EVIL}:Task", RESUME),
     Case("run_has_a_logger", _changed(loggers=[f"{EVIL}:Task"]), f"--logger {EVIL}:Task", RESUME),
     Case("run_has_a_command_as_logger", _changed(loggers=["os:abort"]), "--logger os:abort", RESUME),
-    Case("run_config_deep", _text("config.json", DEEP), "config: expected JSON", BOTH),
+    Case("run_config_deep", _text("config.json", DEEP), "config: expected plain JSON", BOTH),
+    Case("run_config_copies_deeply", _changed(task={"name": "copy", "settings": {"bits": json.loads("[" * 900 + "]" * 900)}}), "nested too deeply", BOTH),
+    Case("run_long_number", _optimizer("1" + "0" * 400), "a whole number of 401", BOTH),
+    Case("run_device", _changed(device="meta"), "device: expected", RESUME),
     Case("run_config_list", _text("config.json", "[]"), "config: expected an object", BOTH),
     Case("run_config_unknown", _changed(evil=1), "evil", BOTH),
     Case("run_config_types", _changed(steps="many"), "steps: expected int", BOTH),
@@ -296,8 +413,26 @@ RUNS = [
     Case("run_x<!--<script>", lambda run: None, "", ()),
     Case("run_x{{scripts}}", lambda run: None, "", ()),
 ]  # fmt: skip
+RUNS += [Case(f"run_pipe_{name}", _pipe(name), "", ()) for name in (*READ, ".lock")]
+RUNS += [Case(f"run_endless_{name}", _link(name, to="/dev/zero"), "", ()) for name in READ[1:3]]
+RUNS += [Case(f"run_holes_{name}", _holes(name), "", ()) for name in READ[2:6:3]]
+RUNS += [
+    Case("run_links", _link(*WRITTEN, to=f"../{CANARY}"), "", ()),
+    Case("run_statistics_short", _statistics("exp_avg", torch.zeros(1)), "exp_avg: expected torch.float32", RESUME),
+    Case("run_statistics_of_ints", _statistics("exp_avg_sq", torch.zeros(736).long()), "exp_avg_sq: expected", RESUME),
+    Case("run_statistics_spread", _statistics("exp_avg", torch.zeros(1).expand(736)), "exp_avg: expected", RESUME),
+    Case("run_statistics_of_words", _statistics("exp_avg", ["a"]), "exp_avg: expected", RESUME),
+    Case("run_statistics_unknown", _statistics("evil", torch.zeros(736)), "expected step, exp_avg", RESUME),
+    Case("run_trainer_window", _trainer(lambda state: state.update(window="x")), "other values in window", RESUME),
+    Case("run_trainer_seconds", _trainer(lambda state: state.update(seconds=10**400)), "other values in seconds", RESUME),
+    Case("run_trainer_learner", _trainer(lambda state: state.update(learner=[1])), "other values in learner", RESUME),
+    Case("run_trainer_bytes", _pickled(b"\x80\x02cbuiltins\nbytearray\n\x8a\x05\x00\x00\x00\x80\x00\x85R."), "", ()),
+    Case("run_log_of_formulas", _text("log.jsonl", '{"kind": "eval", "step": 1, "sequences": 1, "$\\\\foo{$": 1.0}\n'), "", ()),
+    Case("run_log_of_halves", _text("log.jsonl", '{"kind": "eval", "step": 1, "sequences": 1, "\\ud800": 1.0}\n'), "", ()),
+    Case("run_origin_moves_the_cursor", _text("origin.json", json.dumps({"versions": {"torch": "\x1b[2J\n" + "x" * 10**5}})), "made with torch", RESUME),
+]  # fmt: skip
 RUNS = [Case(case.name, case.make, case.says, case.refused, run=True) for case in RUNS]
-CASES = [*DESCRIPTIONS, *CONFIGS, *CONTENTS, *RUNS]
+CASES = [*DESCRIPTIONS, *CONFIGS, *CALIBRATIONS, *CONTENTS, *RUNS]
 
 
 def write(folder: Path) -> None:
@@ -309,7 +444,7 @@ def write(folder: Path) -> None:
     _weights(DESCRIBED, _config(task={"settings": {"bits": 3, "max_size": 2}}))(folder / "good.safetensors")
     for case in CASES:
         if case.run:
-            shutil.copytree(folder / "good_run", folder / case.name)
+            shutil.copytree(folder / "good_run", folder / case.name, symlinks=True)
         case.make(folder / (case.name if case.run else f"{case.name}.safetensors"))
 
 

@@ -241,8 +241,9 @@ class RunConfig:
     @classmethod
     def load(cls, path: str | Path) -> RunConfig:
         """The config in a file; an error names the file."""
+        data = read_plain(Path(path), LARGEST_TEXT)
         try:
-            return cls.from_json(read_plain(Path(path), LARGEST_TEXT).decode())
+            return cls.from_json(data.decode())
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 
