@@ -2,7 +2,7 @@
 
     python packaging/check_wheel.py dist/*.whl
 
-auditwheel and abi3audit are asked where they are installed (`pip install "sparsam[package]"`).
+auditwheel and abi3audit are asked where they are installed (`pip install ".[package]"`).
 """
 
 from __future__ import annotations

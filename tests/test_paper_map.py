@@ -68,7 +68,7 @@ def test_files_exist(path: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_exist(command: str) -> None:
-    pytest.importorskip("typer", reason='the command line needs pip install "sparsam[lab]"')
+    pytest.importorskip("typer", reason='the command line needs pip install ".[lab]"')
     import typer.main
 
     from sparsam.lab.cli import build_app

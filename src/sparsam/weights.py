@@ -335,5 +335,5 @@ def _from_hub(repository: str) -> Path:
     try:
         from huggingface_hub import hf_hub_download
     except ImportError:
-        raise ImportError('hf: weights from the Hub need its package: pip install "sparsam[hub]"') from None
+        raise ImportError('hf: weights from the Hub need its package: pip install ".[hub]"') from None
     return Path(hf_hub_download(repository, "model.safetensors"))

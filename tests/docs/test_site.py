@@ -27,7 +27,7 @@ def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.M
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     for adapter, package in (("hub", "huggingface_hub"), ("torchrl", "torchrl"), ("sb3", "sb3_contrib")):
         if f"sparsam.adapters.{adapter}" in text:
-            pytest.importorskip(package, reason=f'this page is about {package}: pip install "sparsam[guests,hub]"')
+            pytest.importorskip(package, reason=f'this page is about {package}: pip install ".[guests,hub]"')
     if "sparsam.SparseMemory" in text and not hasattr(sparsam, "SparseMemory"):
         pytest.skip("this version has no memory layer")
     monkeypatch.chdir(tmp_path)

@@ -8,7 +8,7 @@
     model.push_to_hub("owner/name")
 
 These are the classes of `sparsam` with the Hub's own mixin; `sparsam.load("hf:owner/name")` loads what they
-wrote, and so does `sparsam.load("my-model")`. Needs `pip install "sparsam[hub]"`.
+wrote, and so does `sparsam.load("my-model")`. Needs `pip install ".[hub]"`.
 """
 
 from __future__ import annotations

@@ -27,5 +27,5 @@ def test_demo_without_matplotlib_says_what_is_left_out(tmp_path, capsys, monkeyp
     with pytest.raises(SystemExit) as ended:
         main(["demo", "--out", str(tmp_path / "demo"), "--steps", "5", "-q"])
     assert ended.value.code == 0
-    assert 'pip install "sparsam[lab]"' in capsys.readouterr().out
+    assert 'pip install ".[lab]"' in capsys.readouterr().out
     assert (tmp_path / "demo" / "view.html").exists() and not (tmp_path / "demo" / "curves.png").exists()

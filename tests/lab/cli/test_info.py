@@ -64,7 +64,7 @@ def test_without_the_extra_one_line_says_what_to_install():
     program = "import sys; sys.modules['typer'] = None; from sparsam.lab.cli import main; main(['info'])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1 and done.stdout == ""
-    wanted = 'sparsam: the command line needs the lab extra: pip install "sparsam[lab]" (typer is missing)\n'
+    wanted = 'sparsam: the command line needs the lab extra: pip install ".[lab]" in a checkout (typer is missing)\n'
     assert done.stderr == wanted
 
 

@@ -10,7 +10,7 @@ import sys
 import warnings
 from typing import Any
 
-_INSTALL_HINT = 'the command line needs the lab extra: pip install "sparsam[lab]"'
+_INSTALL_HINT = 'the command line needs the lab extra: pip install ".[lab]" in a checkout'
 
 _LONGEST = 1900  # characters of a message
 

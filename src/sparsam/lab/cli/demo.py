@@ -47,7 +47,7 @@ def demo(
         print(f"{size:>8}  {errors['bits_per_sequence']:>18.3f}  {task.chance(size):>8.1f}{note}")
     print(f"\n{write_page([out], out / 'view.html', PAIRS)}   (open it in a browser: the memory at work)")
     if importlib.util.find_spec("matplotlib") is None:
-        print('the learning curve and the report need matplotlib: pip install "sparsam[lab]"')
+        print('the learning curve and the report need matplotlib: pip install ".[lab]"')
         return
     from sparsam.lab.plots.curves import plot_curves
     from sparsam.lab.plots.raster import plot_run_raster

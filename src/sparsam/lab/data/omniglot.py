@@ -21,6 +21,7 @@ import numpy as np
 
 from sparsam.lab.data.cache import cached
 from sparsam.lab.data.locate import DataError, find
+from sparsam.weights import open_plain, read_plain
 
 __all__ = ["DRAWINGS", "SETS", "OmniglotFiles", "OmniglotImages", "load_images", "open_omniglot"]
 
@@ -57,7 +58,7 @@ class OmniglotFiles:
         """Changes when an archive's bytes, or a folder's names and bytes, change."""
         digest = hashlib.sha256()
         for name, source in self.sources.items():
-            data = _digest(self.read(name)) if source.is_dir() else hashlib.sha256(source.read_bytes()).hexdigest()
+            data = _digest(self.read(name)) if source.is_dir() else _digest_of_file(source)
             digest.update(f"{name} {data}\n".encode())
         return digest.hexdigest()
 
@@ -154,7 +155,7 @@ def _shrink(path: str, data: bytes, size: int) -> np.ndarray:
     try:
         from PIL import Image
     except ImportError as error:
-        raise ImportError('reading Omniglot needs Pillow: pip install "sparsam[lab]"') from error
+        raise ImportError('reading Omniglot needs Pillow: pip install ".[lab]"') from error
     try:
         packed = Image.open(io.BytesIO(data))
         if max(packed.size) > 10 * PIXELS:
@@ -179,15 +180,23 @@ def _digest(images: list[tuple[str, bytes]]) -> str:
     return digest.hexdigest()
 
 
+def _digest_of_file(source: Path) -> str:
+    digest = hashlib.sha256()
+    with open_plain(source) as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
+
+
 def _read(source: Path) -> Iterator[tuple[str, bytes]]:
     if source.is_dir():
         for path in source.rglob("*.png"):
             match = _FILE.search(f"{source.name}/{path.relative_to(source).as_posix()}")
             if match:
                 _check_size(match[1], path.stat().st_size)
-                yield match[1], path.read_bytes()
+                yield match[1], read_plain(path, LARGEST)
         return
-    with zipfile.ZipFile(source) as archive:
+    with open_plain(source) as packed, zipfile.ZipFile(packed) as archive:
         for entry in archive.infolist():
             if match := _FILE.search(entry.filename):
                 _check_size(match[1], entry.file_size)
