@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import shutil
 import tarfile
 from pathlib import Path
 
 import pytest
 
-from sparsam.lab.data import locate
+from sparsam.lab.data import babi, locate
 from sparsam.lab.data.babi import open_babi, parse_stories, words_of
 from sparsam.lab.data.babi_official import CHECKSUMS, STEMS, VOCABULARY
 from sparsam.lab.data.locate import DataError, MissingData, find, roots
@@ -172,6 +173,34 @@ def test_a_small_archive_that_unpacks_to_much_is_refused(tmp_path):
     assert (tmp_path / "tasks_1-20_v1-2.tar.gz").stat().st_size < 100_000
     with pytest.raises(DataError, match="more than the official files"):
         open_babi(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["one large file", "many files", "a long name"])
+def test_an_archive_of_other_things_is_read_up_to_a_limit(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(babi, "LARGEST_UNPACKED", 1 << 20)
+    monkeypatch.setattr(babi, "MOST_MEMBERS", 50)
+    with tarfile.open(tmp_path / "tasks_1-20_v1-2.tar.gz", "w:gz") as archive:
+        for number in range(60 if kind == "many files" else 1):
+            member = tarfile.TarInfo("x" * (2 << 20) if kind == "a long name" else f"other{number}")
+            member.size = 2 << 20 if kind == "one large file" else 0
+            archive.addfile(member, io.BytesIO(bytes(member.size)))
+    with pytest.raises(DataError, match="more than the official files"):
+        open_babi(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_among_the_files_is_refused(sample):
+    file = next(sample.rglob("qa*.txt"))
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(DataError, match="expected a plain file, got a pipe"):
+        open_babi(sample)
+
+
+def test_a_story_that_is_no_text_is_named(tmp_path):
+    (tmp_path / "story.txt").write_bytes(b"Mary \xff")
+    with pytest.raises(ValueError, match="story\\.txt: expected text"):
+        babi.story_lines(tmp_path / "story.txt")
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip"])

@@ -60,12 +60,13 @@ def command(
     if calibrate:
         _calibrate(model, scale, file)
         return
+    from sparsam.lab.data.babi import story_lines
     from sparsam.lab.tasks.babi.calibration import Calibration
 
     calibration = Calibration.beside(file)
     talk = Dialogue(model, scale, calibration, top, as_json)
     if story is not None:
-        for line in story.read_text(encoding="utf-8").splitlines():
+        for line in story_lines(story):
             talk.take(line)
     for line in question or []:
         talk.take(line if "?" in line else f"{line}?")

@@ -10,6 +10,7 @@ One dash stands for each answer word that is due; the answer itself and the supp
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import re
@@ -18,9 +19,11 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sparsam.lab.data.babi_official import CHECKSUMS, DASH, STEMS
 from sparsam.lab.data.locate import DataError, MissingData, find
+from sparsam.weights import open_plain, read_plain
 
 __all__ = ["VARIANTS", "BabiFiles", "Story", "open_babi", "parse_stories", "words_of"]
 
@@ -28,6 +31,7 @@ __all__ = ["VARIANTS", "BabiFiles", "Story", "open_babi", "parse_stories", "word
 VARIANTS = {"en-10k": 10_000, "en": 1_000}
 TEST_QUESTIONS = 1_000
 LARGEST, LARGEST_TOTAL = 16 << 20, 256 << 20  # bytes of one file and of all; official ones have 2.5 and 30 million
+LARGEST_UNPACKED, MOST_MEMBERS = 1 << 29, 10_000  # bytes of an archive, and its files
 
 MISSING = (
     "bAbI was not found. Download tasks_1-20_v1-2.tar.gz (the bAbI tasks data v1.2) from the "
@@ -78,6 +82,14 @@ class Story:
     @property
     def num_questions(self) -> int:
         return self.questions[-1] + 1 if self.questions else 0
+
+
+def story_lines(path: Path) -> list[str]:
+    """The lines of a file with stories; one that is no text raises ValueError with its name."""
+    try:
+        return read_plain(path, LARGEST).decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: expected text ({error})") from error
 
 
 def words_of(text: str) -> list[str]:
@@ -255,15 +267,33 @@ def _read(source: Path) -> Iterator[tuple[str, bytes]]:
             for path in sorted((source / variant).glob("qa*.txt")):
                 if _FILE.search(f"{variant}/{path.name}"):
                     _check_size(path.name, path.stat().st_size)
-                    yield f"{variant}/{path.name}", path.read_bytes()
+                    yield f"{variant}/{path.name}", read_plain(path, LARGEST)
         return
-    with tarfile.open(source) as archive:
-        for member in archive:
+    with (
+        open_plain(source) as packed,
+        gzip.open(packed) as stream,
+        tarfile.open(fileobj=_Unpacked(stream), mode="r|") as archive,
+    ):
+        for count, member in enumerate(archive):
+            _check_size("its list of files", count, MOST_MEMBERS)
             match = _FILE.search(member.name)
             if match and member.isfile():
                 _check_size(member.name, member.size)
             if match and member.isfile() and (stream := archive.extractfile(member)):
                 yield match[1], stream.read()
+
+
+class _Unpacked:
+    """What an archive unpacks to, of which no more is read than official ones have."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream, self.count = stream, 0
+
+    def read(self, size: int) -> bytes:
+        data: bytes = self.stream.read(min(size, LARGEST_UNPACKED + 1 - self.count))
+        self.count += len(data)
+        _check_size("what it unpacks to", self.count, LARGEST_UNPACKED)
+        return data
 
 
 def _check_size(name: str, size: int, limit: int = LARGEST) -> None:

@@ -143,8 +143,10 @@ def _omniglot(task: Any, batch: Batch, x: Tensor, element: int) -> Steps:
 
 def read_story(path: Path) -> list[str]:
     """The stories of a file: a new one begins at the id 1 or after a blank line."""
+    from sparsam.lab.data.babi import story_lines
+
     stories: list[list[str]] = [[]]
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in story_lines(path):
         if (not line.strip() or line.startswith("1 ")) and stories[-1]:
             stories.append([])
         if line.strip():
