@@ -76,7 +76,7 @@ def hnswlib_graph(words: np.ndarray) -> Contender:
     return Contender(
         f"hnswlib, M = {NEIGHBOURS}",
         "ef",
-        (8, 32, 128, 512, 2_048),
+        (32, 512),
         graph.set_ef,
         lambda all_words: graph.add_items(all_words, np.arange(len(all_words))),
         lambda rows, new: graph.add_items(new, rows),
@@ -106,7 +106,7 @@ def usearch_graph(words: np.ndarray) -> Contender:
     return Contender(
         f"usearch, M = {NEIGHBOURS}",
         "expansion",
-        (8, 32, 128, 512, 2_048),
+        (32, 512),
         set_expansion,
         lambda all_words: graph.add(np.arange(len(all_words)), all_words, threads=1),
         update,
@@ -170,20 +170,20 @@ def contenders(words: np.ndarray) -> Iterator[Contender]:
 
 @benchmark("Our indexes beside faiss, hnswlib and usearch: 36 changed words and 4 queries a step.", threads=False)
 def run(out: Path, quick: bool = False) -> Report:
-    """Measure what was not measured before, print, and write libraries.json."""
-    report, found = Report("libraries", watch=None), {}
+    """Measure what was not measured before, print, and write libraries.json, after each set of words."""
+    report = Report("libraries", watch=None)
+    points = report.raw["points"] = {}
     with threads(1):
         for count, sequence in [(10_000, "4,096 pairs")] if quick else SIZES.items():
             for kind in ("random", "trained"):
                 label = f"{kind}, {count:,} words"
                 kept = out / "libraries_parts" / f"{kind}-{count}.json"
                 data = drawn(count) if kind == "random" else first(words_of(sequence, out / "ann_words"), count)
-                found[label] = measured(data, kept, label)
-    report.raw["points"] = found
-    for label, points in found.items():
-        compare(report, label, points)
+                points[label] = measured(data, kept, label)
+                compare(report, label, points[label])
+                path = report.write(out)
     print(report.table())
-    print(report.write(out))
+    print(path)
     return report
 
 

@@ -27,6 +27,8 @@ LINKS = {8: (1.25, 1.15), 32: (1.25, 1.15), 128: (1.25, 1.15)}  # the same of th
 LAYER = 0.7  # SparseMemory over SAM
 FILLED = (10_000, 100_000, MILLION)  # words that a memory starts with
 SEARCH = {("auto", MILLION): 400.0, ("kdtree", MILLION): 500.0, ("lsh", MILLION): 500.0}  # us a step, one thread
+FASTER = {("kdtree", MILLION): 0.1, ("lsh", MILLION): 0.1}  # the same over exact search
+SCAN = 8.0  # a step at a million words over one at 10,000, by auto, which scans
 GROWTH = {"linear": 2.0, "auto": 1.5}  # of a token's cost along the rows written
 WRITTEN = 50_000
 
@@ -94,6 +96,7 @@ def layer(report: Report, seconds: float, count: int) -> None:
 
 def filled(report: Report, seconds: float, sizes: tuple[int, ...]) -> None:
     """A step of one sequence over a memory that starts full of random words, with each way of searching."""
+    scanned = []
     for size in sizes:
         words = torch.nn.functional.normalize(torch.randn(size, SIZES["word_size"]), dim=-1)
         steps = 4 if size == MILLION else 20
@@ -107,7 +110,10 @@ def filled(report: Report, seconds: float, sizes: tuple[int, ...]) -> None:
             report.add(Line(f"us a step, {size:,} random words, {index}, 1 thread", us, "us", bound=bound))
         for index in ("auto", "lsh", "kdtree"):
             figure = f"{index} over exact search, {size:,} random words"
-            report.add(Line.ratio(figure, times[index], times["linear"], steps))
+            report.add(Line.ratio(figure, times[index], times["linear"], steps, bound=FASTER.get((index, size))))
+        scanned.append(times["auto"].median / steps)
+    figure = f"auto, {sizes[-1]:,} over {sizes[0]:,} random words"
+    report.add(Line(figure, scanned[-1] / scanned[0], bound=SCAN))
 
 
 def written(report: Report, rows: int) -> None:

@@ -35,6 +35,7 @@ def test_every_figure_is_printed_with_its_target(monkeypatch: pytest.MonkeyPatch
     assert figures["SDNC over SAM, B 2, 1 thread"] == 1.25
     assert figures["SparseMemory(128) over SAM, 1 thread"] == 0.7
     assert figures["a token's cost along 2,000 written rows, auto, last tenth over first"] == 1.5
+    assert figures["auto, 400 over 300 random words"] == 8
     assert all(line.reached > 0 for line in found.lines)
     assert (tmp_path / "ratios.json").exists()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from sparsam.lab.pages import babi, beyond, extrapolation, figure1, figure2, figure3, omniglot
+from sparsam.lab.pages import babi, beyond, extrapolation, figure1, figure2, figure3, libraries, omniglot
 from sparsam.lab.pages.tables import Claim, Records, table
 
 PAGES = {
@@ -19,6 +19,7 @@ PAGES = {
     "babi": babi,
     "omniglot": omniglot,
     "beyond": beyond,
+    "libraries": libraries,
 }
 
 

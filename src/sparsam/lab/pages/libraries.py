@@ -1,0 +1,55 @@
+"""Our indexes beside other people's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparsam.lab.pages.tables import Claim, Records, count, table, wrapped
+
+OURS = ("exact", "auto", "lsh", "kdtree")
+
+
+def claims(records: Records) -> list[Claim]:
+    return []
+
+
+def page(records: Records) -> str:
+    record = records["bench/libraries"]
+    points: dict[str, Any] = record["raw"]["points"]
+    names = dict.fromkeys(point["name"] for some in points.values() for point in some)
+    rows = []
+    for name in names:
+        row = [f"**{name}**" if name in OURS else name]
+        for some in points.values():
+            here = [point for point in some if point["name"] == name]
+            row.append(f"{count(here[0]['us'])} ({here[0]['recall']:.2f})" if here else None)
+        rows.append(row)
+    faster = [
+        [line["figure"].replace(" over it, trained,", ","), f"{line['reached']:.1f}"]
+        for line in record["lines"]
+        if " over it, trained" in line["figure"]
+    ]
+    machine = record["machine"]
+    return f"""# Beside other libraries
+
+    pip install "sparsam[bench-ann]"
+    sparsam bench libraries
+
+{wrapped(record["protocol"].split(" The libraries come")[0])}
+
+Microseconds a step (recall); ours are bold:
+
+{table(["", *points], rows)}
+
+How many times as long the fastest library takes that finds as much (target: 5):
+
+{table(["", "times"], faster)}
+
+Graphs were built up to 100,000 words. {_busy(points)}Machine: {machine["processor"]}. Record:
+`docs/bench/libraries.json`.
+"""
+
+
+def _busy(points: dict[str, Any]) -> str:
+    used = [point["others used, cores"] or 0.0 for some in points.values() for point in some]
+    return f"Other processes used up to {max(used):.1f} cores meanwhile. " if max(used) > 0.15 else ""
