@@ -32,7 +32,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_train_eval_plot_resume(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("train", "copy", "--model", "sam", "--memory-size", "32", "--out", "r", *SMALL) == 0
-    assert "steps after 12 minibatches" in capsys.readouterr().out
+    assert "ended (steps) after 12 minibatches" in capsys.readouterr().out
     assert json.loads(Path("r/config.json").read_text())["model"]["memory_size"] == 32
     assert run("train", "--resume", "r", "--steps", "16", "-q") == 0
     assert "16 minibatches" in capsys.readouterr().out

@@ -38,7 +38,7 @@ def test_tells_versions_engines_and_what_was_found(capsys, tmp_path, monkeypatch
 
 def test_says_where_threads_pay(monkeypatch):
     monkeypatch.setattr(info, "cores", lambda: 2)
-    for threads, said in ((1, "one works"), (2, "all 2 from 2 on"), (3, "torch.set_num_threads(2)")):
+    for threads, said in ((1, "one thread"), (2, "with batches of 2 or more"), (3, "torch.set_num_threads(2)")):
         monkeypatch.setattr(torch, "get_num_threads", lambda count=threads: count)
         assert said in info.collect()["machine"]["threads pay"]
 

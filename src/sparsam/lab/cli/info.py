@@ -100,10 +100,10 @@ def cores() -> int:
 def _threads_pay(threads: int, available: int) -> str:
     """At which batch sizes the native engine has work for this many threads, and whether there are cores for them."""
     if threads > available:
-        return f"no, they take turns: this process may use {available}; try torch.set_num_threads({available})"
+        return f"no: this process may use only {available} cores; try torch.set_num_threads({available})"
     if threads == 1:
-        return "one works; with more, batches of two and more sequences are shared out"
-    return f"from batches of 2 on, all {threads} from {threads} on; one sequence: in exact search of many words"
+        return "one thread; more would share out the sequences of a batch"
+    return "with batches of 2 or more sequences, and in exact search of many words"
 
 
 def _instruction_set() -> str:
@@ -144,7 +144,7 @@ def _data() -> Iterator[tuple[str, str]]:
         except MissingData:
             yield name, f"not found (sparsam data {name} says where to get it)"
         except DataError as error:
-            yield name, f"found, and not usable: {str(error).splitlines()[0]}"
+            yield name, f"found, but not usable: {str(error).splitlines()[0]}"
 
 
 def _weights() -> Iterator[tuple[str, str]]:

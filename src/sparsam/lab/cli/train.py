@@ -218,9 +218,8 @@ def train(
     folder = going_on or out or Path("runs") / final.name
     outcome = run_training(final, folder, resume=going_on is not None, quiet=quiet, force=force, accept=accept or ())
     errors = ", ".join(f"{key.replace('_', ' ')} {value:.4g}" for key, value in outcome.evaluation.items())
-    print(
-        f"{outcome.reason} after {outcome.step:,} minibatches and {outcome.seconds:.1f} s: {errors or 'no evaluation'}"
-    )
+    spent = f"{outcome.step:,} minibatches and {outcome.seconds:.1f} s"
+    print(f"ended ({outcome.reason}) after {spent}: {errors or 'no evaluation'}")
     print(f"run folder: {folder}")
     if outcome.reason == "interrupted":
         print(f"continue with: sparsam train --resume {folder}")
