@@ -24,11 +24,12 @@ def page(records: Records) -> str:
             here = [point for point in some if point["name"] == name]
             row.append(f"{count(here[0]['us'])} ({here[0]['recall']:.2f})" if here else None)
         rows.append(row)
-    faster = [
-        [line["figure"].replace(" over it, trained,", ","), f"{line['reached']:.1f}"]
-        for line in record["lines"]
-        if " over it, trained" in line["figure"]
-    ]
+    times: dict[str, list[str]] = {}
+    for line in record["lines"]:
+        if " over it, trained, " in line["figure"]:
+            name, words = line["figure"].partition(": ")[0], line["figure"].rpartition("trained, ")[2]
+            times.setdefault(words, []).append(f"{name} {line['reached']:.1f}")
+    faster = "; ".join(f"{', '.join(each)} ({words})" for words, each in times.items())
     machine = record["machine"]
     return f"""# Beside other libraries
 
@@ -41,9 +42,7 @@ Microseconds a step (recall); ours are bold:
 
 {table(["", *points], rows)}
 
-How many times as long the fastest library takes that finds as much (target: 5):
-
-{table(["", "times"], faster)}
+{wrapped(f"The fastest library that finds as much on trained words takes so many times as long (target: 5): {faster}")}
 
 Graphs were built up to 100,000 words. {_busy(points)}Machine: {machine["processor"]}. Record:
 `docs/bench/libraries.json`.
