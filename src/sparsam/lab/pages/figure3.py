@@ -62,13 +62,7 @@ def claims(records: Records) -> list[Claim]:
 
 def page(records: Records) -> str:
     rows, one_cue = records[OURS], records[PAPERS]
-    levels = []
-    for name, key in ONE_CUE.items():
-        for row in runs_of(one_cue, f"recall-one-cue-{key}"):
-            at = row["levels"].get(str(row["level"])) if row["levels"] else None
-            levels.append(
-                [name, row["seed"], count(row["level"]), None if at is None else count(at), count(row["seconds"])]
-            )
+    levels = [[name, *_columns(runs_of(one_cue, f"recall-one-cue-{key}"))] for name, key in ONE_CUE.items()]
     (lsh,) = runs_of(rows, "recall-sam-lsh")
     equal = [
         [name, *(_levels(runs_of(rows, f"{task}-{key}")) for task in TASKS)]
@@ -85,7 +79,7 @@ much RAM.
 
 {shell(one_cue["commands"])}
 
-{table(["model", "seed", "highest level", "reached after, s", "ended after, s"], levels)}
+{table(["model", "highest level of each seed", "reached after, s", "ended after, s"], levels)}
 
 ![Levels over time, paper's protocol](figure3-recall-one-cue-levels.png)
 
@@ -120,11 +114,17 @@ in the [notebook](../notebook/algorithmic_tasks.md).
 """
 
 
+def _columns(runs: list[dict[str, Any]]) -> list[str]:
+    """Highest levels, when they were reached, and when the runs ended, a number for each seed."""
+    at = [row["levels"].get(str(row["level"])) if row["levels"] else None for row in runs]
+    reached = ", ".join("-" if seconds is None else count(seconds) for seconds in at)
+    return [_levels(runs), reached, ", ".join(count(row["seconds"]) for row in runs)]
+
+
 def _ntm(record: dict[str, Any]) -> str:
     """Why NTM stays where it begins: what it gets wrong among exactly two pairs."""
     run = record["runs"][AT_LEVEL]
     return wrapped(
-        f"NTM does not learn to tell two pairs apart. Its run, repeated, has {run['curve'][-1][1]:.1f} of 16 bits wrong at exactly "
-        f"two pairs after {count(run['minibatches'])} minibatches (guessing one of the two: 4). The first run was evaluated on "
-        "sequences of up to two pairs, which happened to have one, and so showed no error."
+        f"NTM does not learn to tell two pairs apart. Repeated, its run has {run['curve'][-1][1]:.1f} of 16 bits wrong at exactly "
+        f"two pairs after {count(run['minibatches'])} minibatches (guessing one of the two: 4)."
     )
