@@ -48,7 +48,7 @@ KINDS = {
     **dict.fromkeys(["trees", "leaf", "exact_until", "bits", "min_size", "max_size", "item_length", "cues"], "size"),
     **dict.fromkeys(["vocabulary", "min_length", "max_length", "items", "digits"], "size"),
     **dict.fromkeys(["links", "conv", "seed"], "count"),
-    **dict.fromkeys(["batch_first", "masked", "layer_norm", "deallocate", "compile_step"], "bool"),
+    **dict.fromkeys(["batch_first", "masked", "layer_norm", "deallocate"], "bool"),
     **dict.fromkeys(["link_gradients", "paired", "random_blanks"], "bool"),
     **dict.fromkeys(["dropout", "bypass_dropout", "discount"], "share"),
     **dict.fromkeys(["delta", "power"], "number"),

@@ -4,7 +4,7 @@
 
 The name and the arguments are looked up in tables: what is not in one is refused, with the nearest name that is. A
 description selects and sets numbers within bounds; nothing in it is imported, called or looked up as an attribute.
-`compile_step`, `device` and `dtype` are about where a model runs and no part of it.
+`device` and `dtype` are about where a model runs and no part of it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from sparsam.memories.description import ALLOCATIONS
 from sparsam.models import MODELS
 
 VERSION = 1
-NOT_DESCRIBED = ("compile_step", "device", "dtype")
+NOT_DESCRIBED = ("device", "dtype")
+FORMER = ("compile_step",)  # arguments that changed nothing of a model, in files of earlier versions
 LARGEST_TEXT = 1 << 20  # characters of a description
 MOST_HELD = 1 << 28  # numbers of one batch element, for what comes from a file
 DEEPEST = 32  # brackets within brackets
@@ -211,7 +212,7 @@ def read(text: str, path: str) -> Description:
 def of_values(name: str, arguments: Any, path: str, layer: tuple[str, dict[str, Any]] | None = None) -> Description:
     """A description of model `name` from arguments as a file has them."""
     known = arguments_of(name)
-    given = members(path, arguments, (*known, *NOT_DESCRIBED))
+    given = members(path, arguments, (*known, *NOT_DESCRIBED, *FORMER))
     for key in ("input_size", "output_size"):
         if key not in given:
             raise ValueError(f"{path}.{key}: expected an int, got none")

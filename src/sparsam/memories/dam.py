@@ -41,9 +41,8 @@ class DAMMemory(DenseMemoryModel):
         heads: int,
         similarity: str = "cosine",
         discount: float = 0.99,
-        compile_step: bool = False,
     ) -> None:
-        super().__init__(rows, width, heads, compile_step)
+        super().__init__(rows, width, heads)
         self.similarity = checks.one_of("similarity", similarity, SIMILARITIES)
         self.discount = checks.number_in("discount", discount, 0.0, 1.0)
 
@@ -65,7 +64,7 @@ class DAMMemory(DenseMemoryModel):
     def fresh(self, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:
         return {**self.zeros(batch, like), "memory": self.starting_words(batch, initial, like)}
 
-    def plain_step(self, vector: Tensor, state: Any) -> Step:
+    def step(self, vector: Tensor, state: Any) -> Step:
         request = self.interface.split(vector)
         unused = least_used(state.usage, self.heads)
         w_write = dense_write_weights(request["write_gate"], request["interpolation"], state.read_weights, unused)

@@ -51,9 +51,8 @@ class DNCMemory(DenseMemoryModel):
         heads: int,
         addressing: Addressing | None = None,
         deallocate: bool = False,
-        compile_step: bool = False,
     ) -> None:
-        super().__init__(rows, width, heads, compile_step)
+        super().__init__(rows, width, heads)
         self.addressing = Addressing() if addressing is None else addressing
         self.deallocate = checks.boolean("deallocate", deallocate)
 
@@ -99,7 +98,7 @@ class DNCMemory(DenseMemoryModel):
             "memory": self.starting_words(batch, initial, like),
         }
 
-    def plain_step(self, vector: Tensor, state: Any) -> Step:
+    def step(self, vector: Tensor, state: Any) -> Step:
         """Usage and allocation, the write, the links, then the reads (Graves 2016, Methods)."""
         request = self.interface.split(vector)
         content_weights, readers, writer = self.addressing.dense_weights, slice(self.heads), slice(self.heads, None)

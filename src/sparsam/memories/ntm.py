@@ -89,7 +89,7 @@ class NTMMemory(DenseMemoryModel):
         readers, writers = zip(*(part.split(self.heads, dim=1) for part in both))
         return Heads(*readers), Heads(*writers), fields["erase"], fields["add"]
 
-    def plain_step(self, vector: Tensor, state: Any) -> Step:
+    def step(self, vector: Tensor, state: Any) -> Step:
         readers, writers, erase, add = self.heads_of(vector)
         w_write = address(writers, state.memory, state.write_weights)
         words = erase_and_add(state.memory, w_write, erase, add)

@@ -25,7 +25,6 @@ class DAM(MemoryModel[DAMState]):
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto", "reference" or "cuda".
         controller: "lstm", "gru", "feedforward", or your own `nn.Module` (`sparsam.controllers.own`).
-        compile_step: as in `NTM`, for comparisons; it makes DAM slower.
         num_layers: layers of the controller.
         dropout: dropout between the controller's layers.
         start: the initial weights: "open" (the model uses its memory from the first minibatches on), "plain" (as
@@ -54,13 +53,12 @@ class DAM(MemoryModel[DAMState]):
         engine: str = "auto",
         controller: str | nn.Module = "lstm",
         *,
-        compile_step: bool = False,
         num_layers: int = 1,
         dropout: float = 0.0,
         start: str | Start = "open",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        memory = DAMMemory(memory_size, word_size, num_heads, similarity, discount, compile_step)
+        memory = DAMMemory(memory_size, word_size, num_heads, similarity, discount)
         parts = (controller, num_layers, dropout, None, device, dtype, start)
         super().__init__(input_size, output_size, hidden_size, memory, batch_first, engine, *parts)

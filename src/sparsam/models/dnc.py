@@ -34,7 +34,6 @@ class DNC(MemoryModel[DNCState]):
         layer_norm: layer normalisation in the controller (Franke et al. 2018; `sparsam.controllers.layer_norm`).
         bypass_dropout: dropout between controller and output layer (Franke et al. 2018; `sparsam.controllers.bypass`).
         controller: "lstm", "gru", "feedforward", or your own `nn.Module` (`sparsam.controllers.own`).
-        compile_step: as in `NTM`, for comparisons; it makes the DNC slower.
         num_layers: layers of the controller.
         dropout: dropout between the controller's layers.
         start: the initial weights: "open" (the model uses its memory from the first minibatches on), "plain" (as
@@ -65,14 +64,13 @@ class DNC(MemoryModel[DNCState]):
         bypass_dropout: float = 0.0,
         controller: str | nn.Module = "lstm",
         *,
-        compile_step: bool = False,
         num_layers: int = 1,
         dropout: float = 0.0,
         start: str | Start = "open",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        memory = DNCMemory(memory_size, word_size, num_heads, addressing(masked), deallocate, compile_step)
+        memory = DNCMemory(memory_size, word_size, num_heads, addressing(masked), deallocate)
         output = bypass_output(bypass_dropout)
         parts = (with_layer_norm(controller, layer_norm), num_layers, dropout, output, device, dtype, start)
         super().__init__(input_size, output_size, hidden_size, memory, batch_first, engine, *parts)

@@ -29,9 +29,6 @@ class NTM(MemoryModel[NTMState]):
         num_heads: R, read heads and as many write heads.
         batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto", "reference" or "cuda".
-        compile_step: run the memory's step through `torch.compile`. It needs a C++ compiler and tens of seconds at the
-            first call of each shape, and pays off in long runs on a CPU (docs/notebook/baselines.md). On a GPU it
-            compiles nothing.
         controller: "lstm", "gru", "feedforward", or your own `nn.Module` (`sparsam.controllers.own`).
         num_layers: layers of the controller.
         dropout: dropout between the controller's layers.
@@ -56,7 +53,6 @@ class NTM(MemoryModel[NTMState]):
         num_heads: int = 4,
         batch_first: bool = False,
         engine: str = "auto",
-        compile_step: bool = False,
         controller: str | nn.Module = "lstm",
         *,
         num_layers: int = 1,
@@ -65,7 +61,7 @@ class NTM(MemoryModel[NTMState]):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        memory = NTMMemory(memory_size, word_size, num_heads, compile_step)
+        memory = NTMMemory(memory_size, word_size, num_heads)
         parts = (controller, num_layers, dropout, None, device, dtype, start)
         super().__init__(input_size, output_size, hidden_size, memory, batch_first, engine, *parts)
         self.initial_read = nn.Parameter(torch.zeros(num_heads, word_size, device=device, dtype=dtype))

@@ -29,7 +29,6 @@ HELP = {
     "backward_clip": "Limit on the gradient that flows back from step to step; none keeps gradients exact.",
     "link_gradients": "Let gradients flow through the links.",
     "discount": "Factor by which DAM's usage decays at each step.",
-    "compile_step": "Run the memory's step through torch.compile.",
     "deallocate": "Erase the words that the DNC frees.",
 }  # shorter than in the docstrings of the models, which explain the others
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from sparsam import checks
-from sparsam.model_description import FIELDS
+from sparsam.model_description import FIELDS, FORMER
 from sparsam.models import MODELS
 from sparsam.start import Start, as_values, from_values
 
@@ -180,7 +180,7 @@ class ModelConfig:
                 raise ValueError(f"{path}.{key}: expected an object, got {values[key]!r}")
         if not isinstance(values.get("name", ""), str):
             raise ValueError(f"{path}.name: expected str, got {values['name']!r}")
-        return cls(**values)
+        return cls(**{key: value for key, value in values.items() if key not in FORMER})
 
     def renamed(self, name: str) -> dict[str, Any]:
         """The values for another model: of these settings the ones that it has."""
