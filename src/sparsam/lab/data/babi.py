@@ -269,18 +269,16 @@ def _read(source: Path) -> Iterator[tuple[str, bytes]]:
                     _check_size(path.name, path.stat().st_size)
                     yield f"{variant}/{path.name}", read_plain(path, LARGEST)
         return
-    with (
-        open_plain(source) as packed,
-        gzip.open(packed) as stream,
-        tarfile.open(fileobj=_Unpacked(stream), mode="r|") as archive,
-    ):
+    with open_plain(source) as packed, gzip.open(packed) as stream:
+        unpacked: Any = _Unpacked(stream)
+        archive = tarfile.open(fileobj=unpacked, mode="r|")  # noqa: SIM115 - it holds nothing but what is open
         for count, member in enumerate(archive):
             _check_size("its list of files", count, MOST_MEMBERS)
             match = _FILE.search(member.name)
             if match and member.isfile():
                 _check_size(member.name, member.size)
-            if match and member.isfile() and (stream := archive.extractfile(member)):
-                yield match[1], stream.read()
+            if match and member.isfile() and (content := archive.extractfile(member)):
+                yield match[1], content.read()
 
 
 class _Unpacked:
