@@ -1,13 +1,39 @@
-"""What the site adds to the pages: model cards as a page, and links to files of the repository that are no pages."""
+"""What the site adds to the pages: model cards, commands, and plain text for links to files that are no pages.
+
+Raw Markdown on a page and code that does not fit a laptop are warnings, so that a strict build fails.
+"""
 
 from __future__ import annotations
 
+import html
 import inspect
+import logging
 import re
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+WIDEST = 100  # characters that a code block shows beside both menus, at 1,280 pixels
+log = logging.getLogger("mkdocs.hooks")
+
+
+def raw_markdown(page: str) -> list[str]:
+    """Markdown that a browser would show as it was typed."""
+    body = re.sub(r"<(pre|code|script|style)\b.*?</\1>", "", page, flags=re.DOTALL)
+    text = html.unescape(re.sub(r"<[^>]+>", "", body))
+    return re.findall(r"\*\*\w[^*\n]*\*\*|\]\([\w./#-]+\)|^\|.*\|$|^#{1,6} \w.*$", text, flags=re.MULTILINE)
+
+
+def wide_code(markdown: str) -> list[str]:
+    """Lines of code blocks that are too long."""
+    blocks = re.findall(r"```.*?\n(.*?)```", markdown, flags=re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if len(line) > WIDEST]
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    for found in raw_markdown(output):
+        log.warning("%s shows raw Markdown: %s", page.file.src_uri, found)
+    return output
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
@@ -22,6 +48,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
     if page.file.src_uri.startswith("notebook/"):
         page.meta["search"] = {"exclude": True}
+    else:
+        for line in wide_code(markdown):
+            log.warning("%s has code of more than %d columns: %s", page.file.src_uri, WIDEST, line)
 
     def link(match: re.Match[str]) -> str:
         text, target = match[1], match[2].partition("#")[0]

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import sparsam
-from tests.docs.test_words import raw_markdown
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -43,8 +42,6 @@ def test_site_builds_without_a_warning(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WARNING" not in done.stdout + done.stderr
-    shown = {file: raw_markdown(file.read_text(encoding="utf-8")) for file in (tmp_path / "site").rglob("*.html")}
-    assert not {str(file.relative_to(tmp_path)): found for file, found in shown.items() if found}
     reference = "".join(page.read_text() for page in (tmp_path / "site" / "reference").rglob("*.html"))
     assert not [name for name in sparsam.__all__ if f'id="sparsam.{name}"' not in reference]
     assert reference.index('id="sparsam.SAM"') < reference.index('id="sparsam.LSTM"')

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import html
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,10 @@ import pytest
 from sparsam.lab import pages
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "docs"))
+
+import hooks  # noqa: E402
+
 README = ROOT / "README.md"
 PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if "notebook" not in page.parts)
 
@@ -42,22 +46,13 @@ def test_a_page_is_short(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}-{page.stem}")
 def test_code_fits_a_laptop(page: Path) -> None:
-    """100 characters are what a code block shows beside both menus, at 1,280 pixels, without scrolling."""
-    blocks = re.findall(r"```.*?\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert not [line for block in blocks for line in block.splitlines() if len(line) > 100]
+    assert not hooks.wide_code(page.read_text(encoding="utf-8"))
 
 
 def test_all_pages_together_are_short() -> None:
     assert sum(len(page.read_text(encoding="utf-8").split()) for page in [README, *PAGES]) <= 22_000
 
 
-def raw_markdown(page: str) -> list[str]:
-    """Markdown that a browser would show as it was typed."""
-    body = re.sub(r"<(pre|code|script|style)\b.*?</\1>", "", page, flags=re.DOTALL)
-    text = html.unescape(re.sub(r"<[^>]+>", "", body))
-    return re.findall(r"\*\*\w[^*\n]*\*\*|\]\([\w./#-]+\)|^\|.*\|$|^#{1,6} \w.*$", text, flags=re.MULTILINE)
-
-
 def test_raw_markdown_is_seen() -> None:
-    assert raw_markdown("<p>**[Install](install.md)**: a wheel</p>") and raw_markdown("<p>| a | b |</p>")
-    assert not raw_markdown("<p><b>Install</b> 2 * 3 ** 4</p><pre>**kwargs**</pre>")
+    assert hooks.raw_markdown("<p>**[Install](install.md)**: a wheel</p>") and hooks.raw_markdown("<p>| a | b |</p>")
+    assert not hooks.raw_markdown("<p><b>Install</b> 2 * 3 ** 4</p><pre>**kwargs**</pre>")
