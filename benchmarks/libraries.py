@@ -5,7 +5,7 @@ reads and writes too, with 4 heads and K = 8; a library is given changes and que
 processor time, words of 32 numbers: random ones, asked near a word, and those that a trained model wrote along a
 sequence, with what it asked. Recall is of the 4 most similar, over all queries.
 
-The libraries come with `pip install "sparsam[bench-ann]"`; those that are not there are left out. What was measured is
+The libraries come with `pip install ".[bench-ann]"`; those that are not there are left out. What was measured is
 kept in `<out>/libraries_parts` and not measured again.
 """
 

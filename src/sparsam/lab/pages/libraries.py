@@ -33,7 +33,7 @@ def page(records: Records) -> str:
     machine = record["machine"]
     return f"""# Beside other libraries
 
-    pip install "sparsam[bench-ann]"
+    pip install ".[bench-ann]"
     sparsam bench libraries
 
 {wrapped(record["protocol"].split(" The libraries come")[0])}
