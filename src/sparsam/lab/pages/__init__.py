@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from sparsam.lab.pages import babi, beyond, extrapolation, figure1, figure2, figure3, libraries, omniglot
+from sparsam.lab.pages import babi, beyond, extrapolation, figure1, figure2, figure3, libraries, omniglot, popgym
 from sparsam.lab.pages.tables import Claim, Records, table
 
 PAGES = {
@@ -20,6 +20,7 @@ PAGES = {
     "omniglot": omniglot,
     "beyond": beyond,
     "libraries": libraries,
+    "popgym": popgym,
 }
 
 
