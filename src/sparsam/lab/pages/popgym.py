@@ -58,6 +58,7 @@ def claims(records: Records) -> list[Claim]:
             _seeds(record),
             "",
             "popgym",
+            in_readme=False,
         ),
         Claim(
             "T-Maze and RepeatFirst of 1,000,000 steps, trained on 100",
@@ -66,6 +67,7 @@ def claims(records: Records) -> list[Claim]:
             str(len(kept) // 2),
             "",
             "popgym",
+            in_readme=False,
         ),
     ]
 
