@@ -180,9 +180,13 @@ def parts_in(out: Path, quick: bool) -> dict[str, Any]:
     return {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
 
 
-@benchmark("Time and recall of SAM with an approximate index over a memory full of words (figure 1a, 'SAM ANN').")
+@benchmark("Time and recall of SAM with approximate search in a full memory (figure 1a, 'SAM ANN').")
 def run(out: Path, quick: bool = False, names: list[str] | None = None) -> Report:
-    """All parts, or some, in turn; then the report of all that are there, as ann.json and ann.png."""
+    """Run all parts, or some; then write the report of all that are there, as ann.json and ann.png.
+
+    Args:
+        names: only this part; may be repeated.
+    """
     for name in names if names is not None else PARTS:
         with threads(1 if name in ONE_THREAD else torch.get_num_threads()):
             run_part(name, out, quick)

@@ -99,7 +99,7 @@ def _timed(call: Callable[..., Result], spent: list[float]) -> Callable[..., Res
     return timed
 
 
-@benchmark("Words and images per second through the trainer, and the time spent outside the model.", threads=False)
+@benchmark("Words and images per second in the trainer, and the time outside the model.", threads=False)
 def run(out: Path, quick: bool = False) -> Report:
     """Measure, print, and write data.json. One thread: the figures are per core."""
     report = Report("data")

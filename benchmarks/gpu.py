@@ -44,7 +44,7 @@ RECALL = 0.95
 Call = Callable[[], object]
 
 
-@benchmark("Time per step of SAM and SDNC on a GPU, against nn.LSTM and the reference there.")
+@benchmark("Time per step of SAM and SDNC on a GPU, compared with nn.LSTM and the reference.")
 def run(out: Path, quick: bool = False) -> Report:
     """Check, time in turns, print, and write gpu.json."""
     if not torch.cuda.is_available():

@@ -233,7 +233,7 @@ def loss_line(name: str, runs: list[dict[str, Any]], beside: list[dict[str, Any]
     return Line(f"{name}, loss over nn.LSTM's", ratio, bound=LEVEL if targeted else None, timed=False)
 
 
-@benchmark("What default models learn in a plain loop, beside nn.LSTM and nn.GRU.", threads=False)
+@benchmark("What default models learn in a plain training loop, compared with nn.LSTM and nn.GRU.", threads=False)
 def run(
     out: Path,
     quick: bool = False,

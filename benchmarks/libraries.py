@@ -168,7 +168,7 @@ def contenders(words: np.ndarray) -> Iterator[Contender]:
             print(f"(left out: {error})", flush=True)
 
 
-@benchmark("Our indexes beside faiss, hnswlib and usearch: 36 changed words and 4 queries a step.", threads=False)
+@benchmark("Our indexes compared with faiss, hnswlib and usearch.", threads=False)
 def run(out: Path, quick: bool = False) -> Report:
     """Measure what was not measured before, print, and write libraries.json, after each set of words."""
     report = Report("libraries", watch=None)

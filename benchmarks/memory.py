@@ -22,7 +22,7 @@ DENSE_SIZES = (64, 256, 1_024, 4_096, 16_384, 65_536)
 KIB, MIB = 1024, 1024**2
 
 
-@benchmark("Bytes kept for training over the size of the memory (figure 1b).")
+@benchmark("Bytes kept for the backward pass, by size of the memory (figure 1b).")
 def run(out: Path, quick: bool = False) -> Report:
     """Check, measure, print, and write memory.json and memory.png."""
     report = Report("memory")

@@ -47,7 +47,7 @@ def difference(lstm: nn.LSTM, x: Tensor, found: Ways) -> float:
     return max(float((mine - theirs).abs().max() / theirs.abs().max()) for mine, theirs in pairs)
 
 
-@benchmark("The LSTM baseline on padded batches, over torch's packed ones.")
+@benchmark("The LSTM baseline on padded batches, compared with torch's packed sequences.")
 def run(out: Path, quick: bool = False) -> Report:
     """Ratios at two or four lengths."""
     report = Report("padded")

@@ -31,7 +31,7 @@ HELD = 256  # states held at once, to count their pages
 MIB = 1024**2
 
 
-@benchmark("What sparse links cost beside SAM, and SDNC against DNC over the size of the memory (figure S).")
+@benchmark("What sparse links cost, and SDNC compared with DNC by size of the memory (supplement).")
 def run(out: Path, quick: bool = False) -> Report:
     """Check, measure, print, and write sdnc.json and sdnc.png."""
     report = Report("sdnc")

@@ -20,7 +20,7 @@ MILLION = 1_000_000
 WIDTH = 128  # D of the layer
 
 
-@benchmark("What a GRU, the layer without a controller, and a controller of one's own cost beside SAM.")
+@benchmark("What a GRU, SparseMemory and a custom controller cost compared with SAM.")
 def run(out: Path, quick: bool = False) -> Report:
     """Check, time, print, and write seam.json."""
     report = Report("seam")

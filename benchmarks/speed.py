@@ -23,7 +23,7 @@ FILLED = {"SAM, filled, exact": "linear", "SAM, filled, auto": "auto"}  # curves
 DENSE_TENSORS = 24  # (B, N, W) tensors that a dense step keeps or makes, at most; decides what fits
 
 
-@benchmark("Time per step of SAM, DAM and NTM over the size of the memory, against nn.LSTM (figure 1a).")
+@benchmark("Time per step of SAM, DAM and NTM by size of the memory, compared with nn.LSTM (figure 1a).")
 def run(out: Path, quick: bool = False) -> Report:
     """Check, time, print, and write speed.json and speed.png."""
     report = Report("speed")

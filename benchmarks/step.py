@@ -28,7 +28,7 @@ FILLING = 4_000  # one-step calls over which the cost of a call is followed
 IMPORT = "import time, torch; begin = time.perf_counter(); import sparsam; print(time.perf_counter() - begin)"
 
 
-@benchmark("One step per call beside nn.LSTM called the same way.", threads=False)
+@benchmark("Calls with a single step, compared with nn.LSTM.", threads=False)
 def run(out: Path, quick: bool = False) -> Report:
     """Time, print, and write step.json."""
     report = Report("step")

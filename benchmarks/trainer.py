@@ -26,7 +26,7 @@ TURN = 10  # minibatches per turn
 NEVER = 10**9
 
 
-@benchmark("What the training loop adds to the engine's own time.")
+@benchmark("What the trainer adds to the engine's own time.")
 def run(out: Path, quick: bool = False) -> Report:
     """Check, time in turns, print, and write trainer.json."""
     report = Report("trainer")
