@@ -33,7 +33,7 @@ GROWTH = {"linear": 2.0, "auto": 1.5}  # of a token's cost along the rows writte
 WRITTEN = 50_000
 
 
-@benchmark("SAM, SDNC and SparseMemory compared with nn.LSTM, by batch, length, threads and filled memory.", threads=False)
+@benchmark("SAM, SDNC and SparseMemory compared with nn.LSTM, by batch, length, threads and memory.", threads=False)
 def run(out: Path, quick: bool = False) -> Report:
     """Check, time, print, and write ratios.json."""
     print(f"native equals reference to {max(require_equal('sam'), require_equal('sdnc')):.0e}")
