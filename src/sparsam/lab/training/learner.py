@@ -221,6 +221,4 @@ def require_device(name: str) -> None:
     if kind.type not in ("cpu", "cuda", "mps", "xpu"):
         raise ValueError(f"device: expected cpu, cuda or cuda:N, got {name!r}")
     if kind.type == "cuda" and (kind.index or 0) >= torch.cuda.device_count():
-        raise ValueError(
-            f"device: no such device, got {name!r} (torch finds {torch.cuda.device_count()} GPUs)"
-        )
+        raise ValueError(f"device: no such device, got {name!r} (torch finds {torch.cuda.device_count()} GPUs)")
