@@ -8,6 +8,7 @@ import torch
 from sparsam.lab.agents import ppo
 from sparsam.lab.agents.config import AgentConfig, AgentFolder
 from sparsam.lab.agents.ppo import Rollout, advantages
+from sparsam.lab.training.checkpoint import CheckpointError
 
 SMALL = (
     "task.name=RepeatFirst",
@@ -102,3 +103,24 @@ def test_a_config_that_is_none_names_its_file(tmp_path):
         folder.config_file.write_text(text)
         with pytest.raises(ValueError, match=r"config\.json"):
             folder.config()
+
+
+@pytest.mark.parametrize("change", ["block", "curve", "weights", "statistics", "name"])
+def test_a_checkpoint_that_is_another_is_refused(change, tmp_path):
+    config = small("steps=512", "model.name=gru")
+    ppo.train(config, tmp_path / "run", quiet=True)
+    file = tmp_path / "run" / "checkpoint.pt"
+    kept = torch.load(file, weights_only=True)
+    if change == "block":
+        kept["block"] = "many"
+    elif change == "curve":
+        kept["curve"] = []
+    elif change == "weights":
+        next(iter(kept["agent"].values()))[:] = float("nan")
+    elif change == "statistics":
+        kept["optimizer"]["state"][0]["exp_avg"] = torch.zeros(1)
+    else:
+        kept["agent"] = {"other": torch.zeros(1)}
+    torch.save(kept, file)
+    with pytest.raises(CheckpointError, match=r"checkpoint\.pt"):
+        ppo.train(config, tmp_path / "run", resume=True, quiet=True)

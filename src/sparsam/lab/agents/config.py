@@ -14,6 +14,10 @@ from sparsam.lab.agents.environments import HORIZONS, PILOTS, POPGYM
 from sparsam.lab.argument_types import check_fields
 from sparsam.lab.training.config import from_dict
 from sparsam.lab.training.folder import RunFolder
+from sparsam.model_description import LARGEST_TEXT, parsed
+from sparsam.weights import read_plain
+
+MOST = 1 << 16  # environments, steps, memory words and the like: beyond is a slip
 
 
 @dataclass
@@ -26,6 +30,8 @@ class EnvironmentConfig:
     def __post_init__(self) -> None:
         check_fields(self, "task.")
         checks.one_of("task.name", self.name, (*POPGYM, *PILOTS, *HORIZONS))
+        if not 2 <= self.longest <= MOST:
+            raise ValueError(f"task.longest: expected 2 to {MOST:,}, got {self.longest:,}")
 
 
 @dataclass
@@ -38,7 +44,8 @@ class CoreConfig:
     def __post_init__(self) -> None:
         check_fields(self, "model.")
         checks.one_of("model.name", self.name, CORES)
-        checks.positive_int("model.memory_size", self.memory_size)
+        if not 1 <= self.memory_size <= MOST:
+            raise ValueError(f"model.memory_size: expected 1 to {MOST:,}, got {self.memory_size:,}")
 
 
 @dataclass
@@ -61,7 +68,8 @@ class PPOConfig:
     def __post_init__(self) -> None:
         check_fields(self, "ppo.")
         for name in ("epochs", "parts", "batch", "length"):
-            checks.positive_int(f"ppo.{name}", getattr(self, name))
+            if checks.positive_int(f"ppo.{name}", getattr(self, name)) > MOST:
+                raise ValueError(f"ppo.{name}: expected at most {MOST:,}, got {getattr(self, name):,}")
         if self.batch % self.parts:
             raise ValueError(f"ppo.parts: expected a divisor of batch {self.batch}, got {self.parts}")
 
@@ -117,9 +125,10 @@ class AgentFolder(RunFolder):
     """A run's folder with an agent's config."""
 
     def config(self) -> AgentConfig:  # type: ignore[override]
+        if not self.exists():
+            raise FileNotFoundError(f"{self.path} holds no run (no config.json)")
+        values = parsed(read_plain(self.config_file, LARGEST_TEXT), str(self.config_file))
         try:
-            return from_dict(AgentConfig, json.loads(self.config_file.read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            raise FileNotFoundError(f"{self.path} holds no run (no config.json)") from None
-        except (ValueError, TypeError, RecursionError) as error:
+            return from_dict(AgentConfig, values)
+        except (TypeError, ValueError) as error:
             raise ValueError(f"{self.config_file}: {error}") from error

@@ -25,11 +25,15 @@ from torch import Tensor, nn
 from sparsam.lab.agents import cores, environments
 from sparsam.lab.agents.config import AgentConfig, AgentFolder, CoreConfig, PPOConfig
 from sparsam.lab.agents.environments import Environments
+from sparsam.lab.training.checkpoint import CheckpointError, plain_state
 from sparsam.lab.training.files import write_atomic
+from sparsam.lab.training.folder import RunFolder, is_number
 from sparsam.lab.training.interrupt import Interrupt
 from sparsam.lab.training.lock import RunLock
+from sparsam.weights import read_plain
 
 CHECKPOINT = "checkpoint.pt"
+LARGEST = 2**28  # bytes of a checkpoint
 
 
 class Agent(nn.Module):
@@ -196,9 +200,8 @@ def begin(config: AgentConfig) -> tuple[Agent, torch.optim.Optimizer]:
     return agent, torch.optim.Adam(agent.parameters(), lr=config.ppo.learning_rate, eps=1e-5)
 
 
-def load(place: AgentFolder) -> Agent:
+def load(config: AgentConfig, place: RunFolder) -> Agent:
     """The agent of a run as its last block left it."""
-    config = place.config()
     agent, optimizer = begin(config)
     _restore(place.path / CHECKPOINT, agent, optimizer)
     return agent
@@ -239,13 +242,29 @@ def _save(file: Path, agent: Agent, optimizer: Any, block: int, spent: Spent, cu
     write_atomic(file, buffer.getvalue())
 
 
-def _restore(file: Path, agent: Agent, optimizer: Any) -> tuple[int, Spent, list[Any]]:
+def _restore(file: Path, agent: Agent, optimizer: torch.optim.Optimizer) -> tuple[int, Spent, list[Any]]:
+    """Go on from a checkpoint, if there is one. It is checked like a stranger's, and executes nothing."""
     if not file.exists():
         return 0, (0.0, 0.0), []
-    kept = torch.load(file, weights_only=True)
-    agent.load_state_dict(kept["agent"])
-    optimizer.load_state_dict(kept["optimizer"])
-    return kept["block"], kept["spent"], kept["curve"]
+    try:
+        kept = plain_state(read_plain(file, LARGEST))
+        block, spent, curve = kept["block"], kept["spent"], kept["curve"]
+        for name, value in (("block", block), ("seconds", spent[0]), ("seconds", spent[1])):
+            if not is_number(value) or value < 0:
+                raise ValueError(f"{name}: expected a number, got {value!s:.40}")
+        if len(curve) != block or not all(len(point) == 4 for point in curve):
+            raise ValueError(f"curve: expected {block} points of four numbers, got another list")
+        if not all(bool(tensor.isfinite().all()) for tensor in kept["agent"].values()):
+            raise ValueError("agent: expected finite weights, got NaN or infinity")
+        agent.load_state_dict(kept["agent"])
+        statistics, parameters = kept["optimizer"]["state"], list(agent.parameters())
+        for number, parameter in enumerate(parameters if statistics else []):
+            if any(statistics[number][name].shape != parameter.shape for name in ("exp_avg", "exp_avg_sq")):
+                raise ValueError(f"optimizer: expected statistics of shape {tuple(parameter.shape)} at {number}")
+        optimizer.load_state_dict(kept["optimizer"])
+    except (CheckpointError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
+        raise CheckpointError(f"{file} does not go with this run: {error}") from error
+    return block, spent, curve
 
 
 def _log(place: AgentFolder, curve: list[Any]) -> None:

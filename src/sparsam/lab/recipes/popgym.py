@@ -51,18 +51,18 @@ class Agents(Experiment):
             "parameters": result["parameters"],
         }
         if self.lengths:
-            row["tests"] = self._tests(folder)
+            row["tests"] = self._tests(self.runs[name], folder)
         return row
 
-    def _tests(self, folder: RunFolder) -> dict[str, Any]:
+    def _tests(self, config: AgentConfig, folder: RunFolder) -> dict[str, Any]:
         """The share of the optimal return at each length; kept beside the run, so that it is measured once."""
         file = folder.path / "tests.json"
         tests: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
         missing = [length for length in self.lengths if str(length) not in tests]
         if missing:
-            agent = ppo.load(folder)  # type: ignore[arg-type]
+            agent = ppo.load(config, folder)
             for length in missing:
-                tests[str(length)] = horizon.test(agent, folder.config().task.name, length)
+                tests[str(length)] = horizon.test(agent, config.task.name, length)
                 write_atomic(file, json.dumps(tests, indent=2).encode())
         return tests
 
