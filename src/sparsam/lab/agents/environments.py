@@ -45,7 +45,7 @@ class Popgym:
         try:
             from popgym import envs
         except ImportError as error:
-            raise RuntimeError('popgym is not installed: pip install "sparsam[guests]"') from error
+            raise RuntimeError("popgym is not installed: pip install popgym") from error
         self.games = [getattr(envs, name)() for _ in range(batch)]
         space = self.games[0].observation_space
         self.parts = _parts(space)
