@@ -5,6 +5,8 @@ torchrun --nproc-per-node 2 examples/ddp.py
 
 from __future__ import annotations
 
+import gc
+
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -35,8 +37,9 @@ def main(steps: int = 20) -> float:
             print(f"loss {float(loss.detach()):.3f}, the same weights everywhere: {same}")
         return float(loss.detach())
     finally:
-        dist.destroy_process_group()  # without it gloo's threads may outlive the interpreter: 'terminate called ...'
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     main()
+    gc.collect()  # DDP's cycles hold the group, whose threads must not outlive the interpreter: 'terminate called ...'

@@ -189,7 +189,7 @@ def test_a_setting_that_is_changed_counts():
 def test_a_bidirectional_controller_is_refused():
     model, _ = pair(lambda model: None)
     model.controller = nn.LSTM(3 + 8, 3, bidirectional=True).double()
-    with pytest.raises(ValueError, match="controller: expected one that runs forward in time"):
+    with pytest.raises(ValueError, match="controller: expected a module that runs forward in time"):
         model(sequence())
 
 

@@ -8,6 +8,7 @@ the same weights, the same curriculum and the same end. Process 0 writes the fol
 
 from __future__ import annotations
 
+import gc
 import os
 from dataclasses import dataclass
 from datetime import timedelta
@@ -90,3 +91,4 @@ class Processes:
     def close(self) -> None:
         if self._started:
             dist.destroy_process_group()
+            gc.collect()  # a group that a cycle holds would have threads that outlive the interpreter
