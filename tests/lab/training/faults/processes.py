@@ -83,7 +83,7 @@ def _killed_worker(bench: Bench, when: str, number: int) -> str | None:
         if not wait(lambda: _workers_of(folder) != victims, 60):
             return f"was not replaced: {end(process, signal.SIGKILL).err}"
         ended = end(process, signal.SIGINT)
-        said = f"(process {victims[number % 2]}) ended with exit code -9; it is replaced"
+        said = f"(process {victims[number % 2]}) ended with exit code -9"
         good = ended.code == 130 and said in ended.err
     else:
         ended = end(process, None)
