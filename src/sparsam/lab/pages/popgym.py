@@ -86,9 +86,9 @@ Maximum mean episodic return, mean ± standard deviation over {_seeds(record)} s
 
 {table(["environment", *(CORES[core] for core in COMPARED)], rows)}
 
-Only the cores with an external memory solve RepeatFirst, and that gives them the highest means. Elsewhere FFM learns
-fastest, and SAM and SDNC are level with the GRU and the LSTM or a little below: a million steps are too few for any core
-to replay a deck or to repeat a card from 64 steps ago.
+Only the cores with an external memory solve RepeatFirst. That gives SAM the highest mean, closely followed by SDNC and FFM.
+Elsewhere FFM learns fastest, and SAM and SDNC are level with the GRU and the LSTM or a little below: a million steps are
+too few for any core to replay a deck or to repeat a card from 64 steps ago.
 
 ![learning curves](popgym.png)
 
