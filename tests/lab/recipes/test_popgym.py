@@ -43,6 +43,16 @@ def test_a_horizon_is_tested_once_and_recorded(tmp_path):
         record.write(tmp_path / "record.json", experiment, tmp_path / "out", "sparsam reproduce popgym-horizon")
 
 
+def test_a_result_that_says_nothing_is_a_line_without_figures(tmp_path):
+    experiment = few("popgym-horizon", tasks=["TMaze"], models=["gru"])
+    experiment.lengths = (100,)
+    reproduce(experiment, tmp_path, report=lambda line: None, quiet=True)
+    (tmp_path / "TMaze-gru-0" / "result.json").write_text("{}")
+    (row,) = reproduce(experiment, tmp_path, report=lambda line: None, quiet=True, collect=True)
+    assert row["mean_return"] is None and row["steps_per_second"] is None
+    assert "| TMaze | - |" in report(tmp_path)
+
+
 def test_popgym_is_whole_rounds_of_every_environment():
     runs = list(recipe("popgym")().runs.values())
     first = [run for run in runs if run.seed == 0]

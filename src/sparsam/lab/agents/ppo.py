@@ -37,7 +37,7 @@ LARGEST = 2**28  # bytes of a checkpoint
 
 
 class Agent(nn.Module):
-    """A core between an encoder of two layers less and heads of one layer more: logits and a value."""
+    """A core, a layer that both heads share, and the heads: logits and a value."""
 
     def __init__(self, config: CoreConfig, inputs: int, actions: int) -> None:
         super().__init__()

@@ -46,9 +46,8 @@ class Agents(Experiment):
             "environment": config.task.name,
             "core": config.model.name,
             "seed": config.seed,
-            "mean_return": result["evaluation"]["mean_return"],
-            "steps_per_second": result["steps_per_second"],
-            "parameters": result["parameters"],
+            "mean_return": result.get("evaluation", {}).get("mean_return"),
+            **{key: result.get(key) for key in ("steps_per_second", "parameters")},
         }
         if self.lengths:
             row["tests"] = self._tests(self.runs[name], folder)
@@ -69,7 +68,7 @@ class Agents(Experiment):
     def details(self, folder: RunFolder) -> dict[str, Any]:
         result = folder.result() or {}
         kept = ("steps_per_second", "parameters", "sequences")
-        return {"environment": folder.config().task.name, **{key: result[key] for key in kept}}
+        return {"environment": folder.config().task.name, **{key: result.get(key) for key in kept}}
 
     def draw(self, out: Path) -> None:
         from sparsam.lab.plots.agents import draw
@@ -88,8 +87,14 @@ def curves(experiment: Experiment, out: Path) -> dict[str, dict[str, list[list[t
     return found
 
 
-def _runs(environments: Sequence[str], cores: Sequence[str], seeds: int, steps: int) -> dict[str, AgentConfig]:
+def _runs(
+    known: Sequence[str], environments: Sequence[str], cores: Sequence[str], seeds: int, steps: int
+) -> dict[str, AgentConfig]:
     """A whole round of all environments and cores for each seed, so that what is cut off is whole rounds."""
+    for name in environments:
+        checks.one_of("task", name, known)
+    for name in cores:
+        checks.one_of("model", name, CORES)
     runs = {}
     for seed in range(seeds):
         for task in environments:
@@ -107,20 +112,17 @@ def popgym(
     steps: int = 1_048_576,
 ) -> Agents:
     """`steps` of all environments together for each run."""
-    for name in tasks:
-        checks.one_of("task", name, POPGYM)
-    for name in models:
-        checks.one_of("model", name, CORES)
     return Agents(
         "popgym",
         "POPGym: maximum mean episodic return",
-        _runs(tasks, models, seeds, steps),
+        _runs(POPGYM, tasks, models, seeds, steps),
         claim="an external memory with defaults that learn helps an agent under partial observability",
         protocol=(
             f"{steps:,} environment steps a run. The same PPO, rates and heads for every core, and as many parameters "
             "as SAM's. The figure is POPGym's: the largest mean return of the episodes that ended in 65,536 steps. "
             "Rates, discount and rollout length were chosen with SAM and the GRU on RepeatPreviousEasy and "
-            "PositionOnlyCartPoleEasy, which are not in the table. Steps per second are of one thread's processor time."
+            "PositionOnlyCartPoleEasy, which are not in the table. Steps per second are of one "
+            "thread's processor time, beside other work."
         ),
         differences=(
             "POPGym's own baselines train for 15 million steps, with 1 to 2 layers of up to 256 units, in RLlib's PPO.",
@@ -137,14 +139,10 @@ def popgym_horizon(
     steps: int = 262_144,
 ) -> Agents:
     """Agents that are trained at horizons of at most 100 steps and tested at up to a million."""
-    for name in tasks:
-        checks.one_of("task", name, HORIZONS)
-    for name in models:
-        checks.one_of("model", name, CORES)
     return Agents(
         "popgym-horizon",
         "T-Maze and RepeatFirst at horizons beyond training",
-        _runs(tasks, models, seeds, steps),
+        _runs(tuple(HORIZONS), tasks, models, seeds, steps),
         claim="what an agent wrote once is there a million steps later",
         protocol=(
             f"{steps:,} environment steps a run at horizons of 2 to 100. Tested at exactly the lengths of the table, "
@@ -164,7 +162,11 @@ def report(out: str | Path) -> str:
     for environment in dict.fromkeys(row["environment"] for row in rows):
         cells = []
         for core in cores:
-            mine = [r["mean_return"] for r in rows if (r["environment"], r["core"]) == (environment, core)]
+            mine = [
+                r["mean_return"]
+                for r in rows
+                if (r["environment"], r["core"]) == (environment, core) and r["mean_return"] is not None
+            ]
             deviation = f" ± {stdev(mine):.3f}" if len(mine) > 1 else ""
             cells.append(f"{mean(mine):+.3f}{deviation}" if mine else "-")
         lines.append(f"| {environment} | " + " | ".join(cells) + " |")
