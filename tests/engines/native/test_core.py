@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from dataclasses import dataclass, replace
 from typing import Any
@@ -385,56 +384,6 @@ def test_numbers_past_a_length_are_nobodys():
     ours = gradients(case, dirty, np.ones_like(record.joint))
     for key in ("x", *WEIGHTS):
         assert np.array_equal(getattr(ours, key), getattr(expected, key)), key
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("name", list(SIZES))
-def test_a_bad_input_spoils_its_own_call_alone(name, bad):
-    """Issue 13.11: nothing of NaN or infinity stays in a memory that was taken back, or in a pool."""
-    case = make_case(name, "lstm", steps=6)
-    case.lengths = [6, 6, 6]
-    first = run_core(case, start(case), fresh_versions(case), slice(0, 3))
-    expected = run_core(case, state_of(first), first.after, slice(3, 6))
-    fresh = run_core(case, start(case), fresh_versions(case))
-    d_joint = random_like(fresh.joint).numpy()
-    expected_gradients = gradients(case, fresh, d_joint)
-    del fresh
-    spoiled = replace(case, x=case.x.detach().clone())
-    spoiled.x[1, :2] = bad
-    spoiled.x[4, 0] = bad
-    for record in (False, True):
-        for state, versions, steps in (
-            (start(case), fresh_versions(case), slice(None)),
-            (state_of(first), first.after, slice(3, 6)),
-        ):
-            broken = run_core(spoiled, state, versions, steps, record=record)
-            assert not np.isfinite(broken.joint[:, 0]).all()
-            if steps.start is None:
-                assert np.isfinite(broken.joint[:, 2]).all()  # another element of the same batch
-            if record and steps.start is None:
-                gradients(spoiled, broken, d_joint)
-            del broken
-            again = run_core(case, state_of(first), first.after, slice(3, 6))
-            assert np.array_equal(again.joint, expected.joint)
-            good = run_core(case, start(case), fresh_versions(case))
-            after = gradients(case, good, d_joint)
-            for key in ("x", *WEIGHTS, "memory_words"):
-                assert np.array_equal(getattr(after, key), getattr(expected_gradients, key)), key
-
-
-@pytest.mark.parametrize("kind", ["kdtree", "lsh"])
-def test_a_bad_input_with_an_index(kind):
-    case = make_case("sam", "lstm", steps=6)
-    index = native.IndexSettings(kind, {})
-    first = run_core(case, start(case), fresh_versions(case), slice(0, 3), index=index)
-    expected = run_core(case, state_of(first), first.after, slice(3, 6), index=index)
-    spoiled = replace(case, x=case.x.detach().clone())
-    spoiled.x[4, 0] = np.nan
-    for record in (False, True):
-        with contextlib.suppress(ValueError):
-            run_core(spoiled, state_of(first), first.after, slice(3, 6), index=index, record=record)
-        again = run_core(case, state_of(first), first.after, slice(3, 6), index=index)
-        assert np.array_equal(again.joint, expected.joint)
 
 
 def test_the_interface_is_declared_as_the_plain_one():
