@@ -76,7 +76,7 @@ def test_it_ends_with_the_process_that_asks(config):
     drawer.ask(0, None)
     drawer.answer()
     del drawer
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
     assert process.poll() == 0
