@@ -3,7 +3,7 @@ PYTHON ?= python3
 FAULT_PROCESSES ?= 2
 SOAK_MINUTES ?= 5
 VENV   := .venv
-GUESTS := tensordict torchrl gymnasium popgym sb3-contrib lightning accelerate torchinfo
+GUESTS := tensordict torchrl gymnasium popgym sb3-contrib lightning accelerate transformers torchinfo
 BIN    := $(VENV)/bin
 CSRC   := $(wildcard csrc/*/*) csrc/core.cmake CMakeLists.txt pyproject.toml constraints.txt
 
