@@ -56,3 +56,8 @@ def test_all_pages_together_are_short() -> None:
 def test_raw_markdown_is_seen() -> None:
     assert hooks.raw_markdown("<p>**[Install](install.md)**: a wheel</p>") and hooks.raw_markdown("<p>| a | b |</p>")
     assert not hooks.raw_markdown("<p><b>Install</b> 2 * 3 ** 4</p><pre>**kwargs**</pre>")
+
+
+@pytest.mark.parametrize("file", pages.pictures(ROOT), ids=lambda file: file.stem)
+def test_a_picture_shows_what_its_record_says(file: Path) -> None:
+    assert pages.pictures(ROOT)[file].is_in(file), "run `sparsam reproduce figure2 --page` and commit"

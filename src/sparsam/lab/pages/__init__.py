@@ -1,6 +1,6 @@
-"""Pages of docs/results and the tables of README, made from the JSON records in docs/ (`sparsam reproduce X --page`).
+"""Pages and pictures of docs/results and the tables of README, from the JSON records in docs/ (`sparsam reproduce X --page`).
 
-Every number on them is read from a record, and a test compares them with what stands in the tree.
+Every number in them is read from a record, and a test compares them with what stands in the tree.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from sparsam.lab.pages import babi, beyond, extrapolation, figure1, figure2, figure3, libraries, omniglot, popgym
+from sparsam.lab.pages.pictures import Picture
 from sparsam.lab.pages.tables import Claim, Records, table
 
 PAGES = {
@@ -91,6 +92,13 @@ def texts(root: Path) -> dict[Path, str]:
     return made
 
 
+def pictures(root: Path) -> dict[Path, Picture]:
+    """Every picture below `root` that is drawn from a record."""
+    records = Records(root / "docs")
+    drawn = [page.pictures(records) for page in (figure2, figure3, popgym)]
+    return {root / "docs" / "results" / name: picture for found in drawn for name, picture in found.items()}
+
+
 def source_tree() -> Path:
     """The folder that holds docs/ and README.md; an installed package has neither."""
     root = Path(__file__).resolve().parents[4]
@@ -107,5 +115,9 @@ def write(root: Path) -> list[Path]:
     for file, text in texts(root).items():
         if not file.exists() or file.read_text(encoding="utf-8") != text:
             file.write_text(text, encoding="utf-8")
+            changed.append(file)
+    for file, picture in pictures(root).items():
+        if not picture.is_in(file):
+            picture.save(file)
             changed.append(file)
     return changed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparsam.lab.pages.pictures import Picture, lines, seeds_of
 from sparsam.lab.pages.tables import (
     Claim,
     Records,
@@ -65,6 +66,22 @@ def claims(records: Records) -> list[Claim]:
             in_readme=False,
         ),
     ]
+
+
+def pictures(records: Records) -> dict[str, Picture]:
+    """Wrong bits over sequences, a picture for each task."""
+    made = {}
+    for task in TASKS:
+        curves = {
+            name: [
+                [[run["sequences"] // run["minibatches"] * at, bits] for at, bits in run["curve"]]
+                for run in runs_of(records[SEQUENCES], f"{task}-{key}")
+            ]
+            for name, key in MODELS.items()
+        }
+        title = f"{task}: wrong bits per sequence (median and range of {seeds_of(curves)} seeds)"
+        made[f"figure2-{task}-sequences.png"] = lines(title, "wrong bits per sequence", "sequences", curves)
+    return made
 
 
 def page(records: Records) -> str:

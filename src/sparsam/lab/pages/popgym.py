@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparsam.lab.pages.pictures import Picture
 from sparsam.lab.pages.tables import Claim, Records, differences, mean, shell, spread, table, wrapped
 
 CORES = {
@@ -70,6 +71,18 @@ def claims(records: Records) -> list[Claim]:
             in_readme=False,
         ),
     ]
+
+
+def pictures(records: Records) -> dict[str, Picture]:
+    """Mean return over environment steps."""
+    from sparsam.lab.plots.agents import draw
+
+    record = records["results/popgym"]
+    curves = {
+        name: {CORES[core]: [run["curve"] for run in _runs(record, core, name)] for core in COMPARED}
+        for name in _environments(record)
+    }
+    return {"popgym.png": Picture(curves, draw)}
 
 
 def page(records: Records) -> str:

@@ -27,10 +27,11 @@ def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **o
     return figure, axes
 
 
-def save(figure: Any, path: str | Path) -> Path:
+def save(figure: Any, path: str | Path, notes: dict[str, str] | None = None) -> Path:
+    """Write `figure` as `path`; `notes` become text fields of a PNG."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     drawn = io.BytesIO()
-    figure.savefig(drawn, format=path.suffix.removeprefix(".") or "png", dpi=130)
+    figure.savefig(drawn, format=path.suffix.removeprefix(".") or "png", dpi=130, metadata=notes)
     write_here(path, drawn.getvalue())
     return path
