@@ -7,6 +7,7 @@ import json
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import sparsam
 from sparsam import model_description, weights
@@ -113,6 +114,16 @@ def test_shapes_take_no_memory_and_no_random_numbers():
 def test_a_wrong_field_is_refused_by_its_name(values, message):
     with pytest.raises(ValueError, match=message):
         model_description.read(json.dumps({"version": 1, "name": "sam", "arguments": SMALL, **values}), "x")
+
+
+@pytest.mark.parametrize("key", model_description.FORMER)
+def test_a_file_with_an_argument_of_an_earlier_version_still_loads(tmp_path, key):
+    model = sparsam.NTM(**SMALL, memory_size=12, word_size=4, num_heads=2)
+    described = json.loads(model_description.describe(model).to_json())
+    described["arguments"][key] = True
+    save_file(model.state_dict(), tmp_path / "x.safetensors", {weights.MODEL_KEY: json.dumps(described)})
+    again = sparsam.load(tmp_path / "x.safetensors")
+    assert model_description.describe(again) == model_description.describe(model)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", '"sam"', "[" * 5000, '{"a":' * 5000, "9" * 5000])

@@ -114,6 +114,12 @@ def test_a_new_argument_of_a_constructor_is_a_new_setting(monkeypatch: pytest.Mo
     assert (model.kind, model.k, model.memory_size) == ("gru", 2, 65_536)
 
 
+def test_a_setting_of_an_earlier_version_is_passed_over() -> None:
+    text = RunConfig(model=ModelConfig("ntm")).to_json()
+    with_it = text.replace('"name": "ntm"', '"name": "ntm", "compile_step": true')
+    assert with_it != text and RunConfig.from_json(with_it) == RunConfig.from_json(text)
+
+
 def test_another_model_keeps_the_settings_that_it_has() -> None:
     config = RunConfig().with_settings(["model.k=8", "model.hidden_size=32"]).with_settings(["model.name=lstm"])
     assert config.model == ModelConfig("lstm", hidden_size=32)
