@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -45,6 +46,14 @@ def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
         listed = ", ".join(map(repr, options))
         raise ValueError(f"{name}: expected one of {listed}, got {value!r}{did_you_mean(value, options)}")
     return value
+
+
+def callers_level() -> int:
+    """The `stacklevel` that makes a warning of the calling function point at the line that called the library."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "sparsam":
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def did_you_mean(word: Any, choices: Iterable[str]) -> str:

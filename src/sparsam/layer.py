@@ -124,7 +124,7 @@ class SparseMemory(Recurrent[SparseMemoryState]):
             erase,
         )
         self.memory = SDNCMemory(sizes) if links else SAMMemory(sizes)
-        self.memory.warn_if_small(stacklevel=3)
+        self.memory.warn_if_small()
         made: dict[str, Any] = {"device": device, "dtype": checks.floating_dtype("dtype", dtype)}
         # The parameters of a depthwise nn.Conv1d; `past_and_present` applies them in the layout (T, B, D).
         self.conv = nn.Conv1d(input_size, input_size, conv, groups=input_size, **made) if conv else None

@@ -10,6 +10,8 @@ import torch
 import sparsam
 from sparsam import engines
 from sparsam.memories.addressing import similarity
+from sparsam.model_description import Description
+from sparsam.models import MODELS
 
 EVERYWHERE = {"masked": True, "layer_norm": True, "bypass_dropout": 0.5}
 CASES = [(name, option) for name in ("sam", "dnc", "sdnc") for option in EVERYWHERE] + [("dnc", "deallocate")]
@@ -158,16 +160,28 @@ FEWEST = {"sam": SPARSE, "sdnc": SPARSE, "layer": SPARSE, "dam": ("2 * num_heads
 
 @pytest.mark.parametrize("kind, formula, fewest", [(k, *f) for k, f in {**FEWEST, "dnc": ("num_heads + 1", 4)}.items()])
 def test_a_memory_too_small_for_what_a_step_accesses_says_so_at_construction(kind, formula, fewest):
+    """By name, by class, by a subclass of the user's, and from a file's description: each points at the line here."""
+    kinds = sparsam.SparseMemory if kind == "layer" else MODELS[kind]
+
+    class Own(kinds):
+        def __init__(self, *args, **sizes):
+            super().__init__(*args, **sizes)
+
     def made(rows):
+        sizes = {"memory_size": rows, "num_heads": 3, "word_size": 4} | ({"k": 4} if formula == SPARSE[0] else {})
+        ways = [lambda: kinds(2, 2, **sizes), lambda: Own(2, 2, **sizes)]
+        if kind != "layer":
+            ways.append(lambda: sparsam.build(kind, input_size=2, output_size=2, **sizes))
+            ways.append(lambda: Description(kind, {"input_size": 2, "output_size": 2, **sizes}).build())
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            sizes = {"memory_size": rows, "num_heads": 3, "word_size": 4} | ({"k": 4} if formula == SPARSE[0] else {})
-            if kind == "layer":
-                sparsam.SparseMemory(4, **sizes)
-            else:
-                sparsam.build(kind, input_size=2, output_size=2, **sizes)
-        return [str(warning.message) for warning in caught]
+            for way in ways:
+                way()
+        return ways, caught
 
-    assert made(fewest) == []
-    (told,) = made(fewest - 1)
-    assert f"memory_size: expected at least {formula} = {fewest}, got {fewest - 1}" in told
+    assert not made(fewest)[1]
+    ways, caught = made(fewest - 1)
+    assert len(caught) == len(ways)
+    for warning in caught:
+        assert f"memory_size={fewest - 1} is less than {formula} = {fewest}," in str(warning.message)
+        assert warning.filename == __file__

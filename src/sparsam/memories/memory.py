@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from sparsam import checks
 from sparsam.memories.description import SparseSizes
 from sparsam.memories.interface import Interface
 from sparsam.state import State
@@ -64,14 +65,14 @@ class Memory(ABC):
         """The rows that a step may read and write: a formula of the model's arguments, and the number."""
         return "1", 1
 
-    def warn_if_small(self, stacklevel: int) -> None:
-        """Say at construction that a step has to write over what the one before it has read."""
+    def warn_if_small(self) -> None:
+        """Say at construction that a step has to overwrite what the one before it has read."""
         formula, rows = self.fewest()
         if self.rows < rows:
             warnings.warn(
-                f"memory_size: expected at least {formula} = {rows}, got {self.rows}: a step writes over rows that the "
-                "step before it has read",
-                stacklevel=stacklevel,
+                f"memory_size={self.rows} is less than {formula} = {rows}, the rows that one step may read and write, "
+                "so a step overwrites rows that the step before it has read",
+                stacklevel=checks.callers_level(),
             )
 
     def options(self) -> dict[str, Any]:

@@ -96,7 +96,7 @@ class MemoryModel(Recurrent[S]):
         else:
             self.output = output(self.hidden_size, self.read_size, output_size, **made)
         if memory is not None:
-            memory.warn_if_small(stacklevel=4)
+            memory.warn_if_small()
             self._began = starts.checked(start)
             begin = starts.numbers(start)
             begin.move_interface(self.interface, memory.interface)
