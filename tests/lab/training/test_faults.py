@@ -32,7 +32,7 @@ SCRIPT = Path(__file__).parent / "faults" / "scenarios.py"
 def test_a_run_survives(scenario: str, count: int) -> None:
     command = [sys.executable, str(SCRIPT), scenario, "--count", str(count), "--json"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3000, env=environment)
     assert done.stdout, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["wrong"] == [] and result["done"] >= count

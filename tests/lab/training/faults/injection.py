@@ -24,6 +24,7 @@ from sparsam.lab.training import checkpoint, files, log
 from sparsam.lab.training.config import RunConfig
 from sparsam.lab.training.folder import RunFolder
 
+PATIENCE = 600.0  # seconds until something is given up: a busy machine may take many times what an idle one does
 TINY = [
     "model.name=lstm", "model.hidden_size=8", "task.name=copy", 'task.settings={"bits": 2, "max_size": 3}',
     "steps=12", "batch_size=4", "log_every=3", "eval_every=6", "eval_batches=1", "eval_batch_size=4",
@@ -46,9 +47,9 @@ class Ended:
     err: str
 
 
-def in_child(work: Callable[[], Any], scratch: Path, timeout: float = 60.0) -> Ended:
+def in_child(work: Callable[[], Any], scratch: Path) -> Ended:
     """Run `work` in a fork; its exit code is that of a command (an int it returns, or SystemExit)."""
-    return finish(start_child(work, scratch), scratch, timeout)
+    return finish(start_child(work, scratch), scratch)
 
 
 def start_child(work: Callable[[], Any], scratch: Path) -> int:
@@ -74,9 +75,9 @@ def start_child(work: Callable[[], Any], scratch: Path) -> int:
         os._exit(code)
 
 
-def finish(child: int, scratch: Path, timeout: float = 60.0) -> Ended:
+def finish(child: int, scratch: Path) -> Ended:
     """Wait for a child; one that takes longer is killed, with code -9."""
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + PATIENCE
     while True:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:

@@ -106,7 +106,7 @@ def _killed_with_workers(bench: Bench, number: int) -> Result:
 
     child = start_child(bench.command(folder, prepare, *_ENDLESS), bench.scratch)
     if place < 0:
-        begun = number % 6 == 1 or wait(lambda: len(_workers(folder)) == 2 or _gone(child), 120)
+        begun = number % 6 == 1 or wait(lambda: len(_workers(folder)) == 2 or _gone(child))
         time.sleep(chance.uniform(0.0, 1.0))
         if not begun or _gone(child):
             _end_group(child)
@@ -115,8 +115,8 @@ def _killed_with_workers(bench: Bench, number: int) -> Result:
             os.killpg(child, signal.SIGKILL)
         else:
             os.kill(child, signal.SIGKILL)
-    ended = finish(child, bench.scratch, 120)
-    alone = wait(lambda: not any(Path(f"/proc/{pid}").exists() for pid in _workers(folder)), 60)
+    ended = finish(child, bench.scratch)
+    alone = wait(lambda: not any(Path(f"/proc/{pid}").exists() for pid in _workers(folder)))
     _end_group(child)
     if ended.code != -signal.SIGKILL:
         return what, f"was not killed, code {ended.code}: {ended.err}"
@@ -170,14 +170,14 @@ def rank_kills(bench: Bench, count: int) -> Iterator[Result]:
     """Two processes as torchrun starts them: the first killed at a file operation, either or both at random."""
     whole = bench.scratch / "ranks"
     for child in _ranks(bench, whole):
-        ended = finish(child, bench.scratch, 120)
+        ended = finish(child, bench.scratch)
         assert ended.code == 0, ended.err
     chance = random.Random(1)
     cases = [(n % 4, chance.randint(1, 56) if n % 4 == 0 else chance.random()) for n in range(count)]
     for how, place in bench.mine(cases):
         folder = bench.fresh()
         ended = _killed_ranks(bench, folder, how, place)
-        again = [finish(child, bench.scratch, 90) for child in _ranks(bench, folder)]
+        again = [finish(child, bench.scratch) for child in _ranks(bench, folder)]
         what = ("rank 0 killed at a file operation", "rank 0 killed", "rank 1 killed", "both ranks killed")[how]
         problem = None
         if all(each.code != -signal.SIGKILL for each in ended):
@@ -195,7 +195,7 @@ def _killed_ranks(bench: Bench, folder: Path, how: int, place: float) -> list[En
             time.sleep(place * bench.seconds * 1.5)
             for rank in {1: ranks[:1], 2: ranks[1:], 3: ranks}[how]:
                 os.kill(rank, signal.SIGKILL)
-        ended = [finish(child, bench.scratch, 90) for child in ranks]
+        ended = [finish(child, bench.scratch) for child in ranks]
         if how == 0 or any(each.code for each in ended):
             return ended
         shutil.rmtree(folder)  # it was too quick
@@ -211,7 +211,7 @@ def _ranks(bench: Bench, folder: Path, injected: Operations | None = None) -> li
         if injected is not None and rank == 0:
             injected.install()
 
-    options = ("--set", "wait_seconds=15")  # what the other waits when one is killed before they have met
+    options = ("--set", "wait_seconds=30")  # what the other waits when one is killed before they have met
     # What there is to go on with is looked up here, once: rank 0 may be quick to make a folder.
     resumes = (folder / "config.json").exists()
     works = [bench.command(folder, lambda r=rank: prepare(r), *options, resumes=resumes) for rank in range(2)]
@@ -247,7 +247,7 @@ def torchrun(bench: Bench, count: int) -> Iterator[Result]:
     """
     whole, cases = bench.scratch / "torchrun", bench.mine(list(range(count)))
     if cases:
-        ended = end(_launch(bench, whole), None, 180)
+        ended = end(_launch(bench, whole), None)
         if ended.code != 0:
             yield "torchrun", f"code {ended.code}: {ended.err[-2000:]}"
             return
@@ -256,8 +256,8 @@ def torchrun(bench: Bench, count: int) -> Iterator[Result]:
         process = _launch(bench, folder)
         early = number % 8 >= 6  # before the first checkpoint, perhaps before anything
         if not early:
-            wait(lambda at=folder, p=process: bool(checkpoint.steps(at / "checkpoints")) or p.poll() is not None, 120)
-        wait(lambda p=process: len(_ranks_of(p)) == 2 or p.poll() is not None, 120)
+            wait(lambda at=folder, p=process: bool(checkpoint.steps(at / "checkpoints")) or p.poll() is not None)
+        wait(lambda p=process: len(_ranks_of(p)) == 2 or p.poll() is not None)
         time.sleep(chance.uniform(0, 1.5 if early else 0.1))
         victim, ranks = number % 3, _ranks_of(process)
         if victim == 2:
@@ -267,8 +267,8 @@ def torchrun(bench: Bench, count: int) -> Iterator[Result]:
             what = f"rank {victim} of 2 killed under torchrun"
             if len(ranks) == 2:
                 os.kill(ranks[victim], signal.SIGKILL)
-        dead = end(process, None, 90)
-        again = end(_launch(bench, folder), None, 180)
+        dead = end(process, None)
+        again = end(_launch(bench, folder), None)
         problem = None
         if dead.code == 0 or (dead.code == -9 and victim != 2):
             problem = f"killed, it ended with code {dead.code}"
