@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from benchmarks import benchmark
 from benchmarks.report import Line, Report
 from sparsam.lab.recipes.babi import babi
-from sparsam.lab.recipes.omniglot import omniglot
+from sparsam.lab.recipes.omniglot_pixels import omniglot_pixels
 from sparsam.lab.training.config import RunConfig
 from sparsam.lab.training.folder import RunFolder
 from sparsam.lab.training.learner import Learner
@@ -108,7 +108,7 @@ def run(out: Path, quick: bool = False) -> Report:
     cases = {
         "bAbI, SDNC": (babi(seeds=1, models=["sdnc"]).runs["babi-sdnc-0"], None, "thousand words/s"),
         f"Omniglot, SAM, up to {CHARACTERS} characters": (
-            omniglot(seeds=1, models=["sam-linear"]).runs["omniglot-sam-linear-0"],
+            omniglot_pixels(seeds=1, models=["sam"]).runs["omniglot-pixels-sam-0"],
             CHARACTERS,
             "thousand images/s",
         ),

@@ -56,7 +56,7 @@ def test_options_have_help_and_a_default_that_is_shown(name: str) -> None:
         ("ask", "engine", "r", ["reference"]),
         ("info", "name", "sort", ["sort-sam"]),
         ("plot", "against", "sec", ["seconds"]),
-        ("reproduce", "figure", "omniglot", ["omniglot", "omniglot-pixels"]),
+        ("reproduce", "figure", "omniglot", ["omniglot-pixels"]),
         ("data babi", "variant", "en", ["en-10k", "en"]),
     ],
 )

@@ -77,6 +77,14 @@ def test_the_runs_of_a_table_differ_in_model_and_seed_only():
     assert max(recipe.SIZES) * 10 * longest.model.num_heads <= recipe.TEST_MEMORY
 
 
+def test_curriculum_threshold_is_above_what_a_perfect_learner_has():
+    config = recipe.omniglot_pixels().runs["omniglot-pixels-sam-0"]
+    floor = 0.1 * 6.2146  # log(500) at one of ten presentations
+    assert config.curriculum is not None
+    assert floor < config.curriculum.threshold < 6.2146
+    assert max(recipe.SIZES) <= config.task.settings["labels"]
+
+
 def test_the_loss_falls_when_characters_come_together():
     targets = torch.arange(4).repeat(3)
     apart = torch.randn(12, 8, generator=torch.Generator().manual_seed(0))
@@ -144,9 +152,11 @@ def test_evaluation_episodes_do_not_depend_on_the_batch_size(characters):
     assert set(one[0].info["character"].flatten().tolist()) <= set(task.characters("test").tolist())
 
 
-def test_pixels_are_shown_as_they_are():
-    with pytest.raises(ValueError, match="normalise: expected none"):
-        OmniglotPixels(normalise=True)
+def test_the_table_has_a_row_per_size():
+    entry = {"error": 0.25, "by_presentation": [1.0, 0.5, *[0.2] * 7, 0.1]}
+    table = recipe.results_table({"sam": {"10": entry, "500": entry}, "dam": {"10": entry}})
+    assert "| 10 | 0.900 | 0.250 (0.500, 0.100) | 0.250 (0.500, 0.100) |" in table
+    assert "| 500 | 0.998 | 0.250 (0.500, 0.100) | - |" in table
 
 
 def test_seeds_give_mean_and_deviation():

@@ -1,16 +1,13 @@
-"""The bAbI and Omniglot recipes: complete configs of all models, and their tables."""
+"""The bAbI recipe: complete configs of all models, and its tables."""
 
 from __future__ import annotations
 
-import pytest
-
-from sparsam.lab.recipes import babi, omniglot
+from sparsam.lab.recipes import babi
 from sparsam.lab.training.config import RunConfig
 
 
-@pytest.mark.parametrize(("module", "function"), [(babi, babi.babi), (omniglot, omniglot.omniglot)])
-def test_runs_cover_all_six_models_and_sam_ann(module, function):
-    experiment = function(seeds=2, budget=10.0, steps=7)
+def test_runs_cover_all_six_models_and_sam_ann():
+    experiment = babi.babi(seeds=2, budget=10.0, steps=7)
     assert len(experiment.runs) == 2 * 7
     models = {(config.model.name, config.model.index not in (None, "linear")) for config in experiment.runs.values()}
     assert models == {(name, False) for name in ("lstm", "ntm", "dam", "sam", "dnc", "sdnc")} | {("sam", True)}
@@ -18,15 +15,7 @@ def test_runs_cover_all_six_models_and_sam_ann(module, function):
         assert config.name == name and config.seconds == 10.0 and config.steps == 7
         assert RunConfig.from_json(config.to_json()) == config
     assert len({config.seed for config in experiment.runs.values()}) == 2
-    assert list(function(seeds=1, models=["sdnc"]).runs) == [f"{experiment.name}-sdnc-0"]
-
-
-def test_curriculum_threshold_is_above_what_a_perfect_learner_has():
-    config = omniglot.omniglot().runs["omniglot-sam-linear-0"]
-    floor = 0.1 * 6.2146  # log(500) at one of ten presentations
-    assert config.curriculum is not None
-    assert floor < config.curriculum.threshold < 6.2146
-    assert max(omniglot.SIZES) <= config.task.settings["labels"]
+    assert list(babi.babi(seeds=1, models=["sdnc"]).runs) == ["babi-sdnc-0"]
 
 
 def test_paper_columns_have_the_paper_means():
@@ -47,13 +36,6 @@ def test_babi_table_has_a_row_per_task_and_says_what_was_partial():
     assert lines[-1] == "* task 3 ..."
 
 
-def test_omniglot_table_has_a_row_per_size():
-    entry = {"error": 0.25, "by_presentation": [1.0, 0.5, *[0.2] * 7, 0.1]}
-    table = omniglot.results_table({"sam": {"10": entry, "500": entry}, "dam": {"10": entry}})
-    assert "| 10 | 0.900 | 0.250 (0.500, 0.100) | 0.250 (0.500, 0.100) |" in table
-    assert "| 500 | 0.998 | 0.250 (0.500, 0.100) | - |" in table
-
-
 def test_babi_report_takes_the_best_by_validation(tmp_path, monkeypatch):
     errors = {"babi-sam-0": (0.2, 0.1), "babi-sam-1": (0.1, 0.3), "babi-paper-sam-0": (0.4, 0.4)}  # validation, test
     for name in errors:
@@ -71,22 +53,6 @@ def test_babi_report_takes_the_best_by_validation(tmp_path, monkeypatch):
     assert "| sam | 2 | 20.0 ± 14.1 | 20.0 ± 0.0 |" in text
     augmented, as_in_paper = text.split("# Babi, the paper's protocol: best runs")[:2]
     assert "sam | 1 |" not in augmented and "| sam | 1 | 40.0 | 20.0 |" in as_in_paper
-
-
-def test_omniglot_report_writes_table_and_plot(tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib", reason="plots need the lab extra")
-    errors = {"omniglot-sam-linear-0": (0.4, 0.1), "omniglot-sam-linear-1": (0.3, 0.2)}
-    for name in errors:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "result.json").touch()
-
-    def evaluated(run, split, sizes, episodes):
-        error = errors[run.name][split == "test"]
-        return {str(size): {"error": error, "by_presentation": [1.0, *[error] * 9]} for size in sizes}
-
-    monkeypatch.setattr(omniglot, "evaluate_run", evaluated)
-    assert "| 500 | 0.998 | 0.200 (0.200, 0.200) |" in omniglot.report(tmp_path)
-    assert (tmp_path / "characters.png").stat().st_size > 1000
 
 
 def test_babi_has_one_optimiser_for_all_models_and_no_help_in_the_papers_protocol():

@@ -51,7 +51,7 @@ yes yesterday you
 VOCABULARY: tuple[str, ...] = tuple(_WORDS.split())
 
 # SHA-256 of the files of tasks 1 to 20. The test files of the two variants are the same. The full en-10k training file
-# of task 3 has none: it is checked by its counts. Its stand-in `.partial.txt` holds official stories only, 385 of 2,000.
+# of task 3 has none: it is checked by its counts. Its stand-in `.partial.txt` holds 385 of the 2,000 official stories.
 _TRAIN_10K = """
 749ea9f7c99070feb2d88c975a254417a0dcc8274add4435ae5ae24c7afc7e9d
 d4074c0c5d54f70ce2f538056ce2b6ef6a313da336da4245f1a24f1298e37ef3

@@ -67,7 +67,6 @@ RECIPES: Registry[Callable[..., Experiment]] = Registry(
         "figure2": "sparsam.lab.recipes.figure2",
         "figure2-rates": "sparsam.lab.recipes.figure2",
         "figure3": "sparsam.lab.recipes.figure3",
-        "omniglot": "sparsam.lab.recipes.omniglot",
         "omniglot-pixels": "sparsam.lab.recipes.omniglot_pixels",
         "popgym": "sparsam.lab.recipes.popgym",
         "popgym-horizon": "sparsam.lab.recipes.popgym",

@@ -136,17 +136,6 @@ def test_more_characters_than_the_split_holds_are_orientations(make):
         make(augment=False).sample_size(1, generator(), 6, "validation")
 
 
-def test_normalised_pixels_have_mean_zero_and_variance_one(monkeypatch):
-    images = (np.random.default_rng(0).random((30, DRAWINGS, 28, 28)) > 0.9).astype(np.uint8) * 255
-    data = OmniglotImages(images, np.arange(30) >= 18, np.array([f"character{c}" for c in range(30)]))
-    monkeypatch.setattr(module, "load_images", lambda root, verify: data)
-    task = Omniglot(labels=12, max_size=8, validation=5, evaluation_size=4, normalise=True)
-    shown = task.sample_size(16, generator(), 8).inputs[..., :400]
-    assert shown.mean().abs() < 0.1 and shown.std() == pytest.approx(1, abs=0.1)
-    other = Omniglot(labels=12, max_size=8, validation=5, evaluation_size=4)
-    assert other.sample_size(16, generator(), 8).inputs[..., :400].min() >= 0
-
-
 def test_labels_come_from_a_pool_that_grows_with_the_level(make):
     task = make(pool=1.5)
     random = generator()
@@ -176,7 +165,7 @@ def lines(monkeypatch):
                 character[:, row : row + 2, column : column + 2] = 255
     data = OmniglotImages(images, np.arange(30) >= 18, np.array([f"character{c}" for c in range(30)]))
     monkeypatch.setattr(module, "load_images", lambda root, verify: data)
-    defaults = {"labels": 12, "max_size": 8, "validation": 5, "evaluation_size": 4, "normalise": True}
+    defaults = {"labels": 12, "max_size": 8, "validation": 5, "evaluation_size": 4}
     return lambda **settings: Omniglot(**{**defaults, **settings})
 
 
@@ -197,33 +186,22 @@ def test_variety_changes_a_character_as_a_whole_and_in_training_only(lines):
         for b, c in enumerate(batch.info["character"][0])
         if int(c) in known
     ]
-    assert moved and min(moved) > 0.05  # no longer what was drawn
+    assert moved and min(moved) > 0.02  # no longer what was drawn: 0.04 at least
     with_it, without = (next(iter(t.evaluation_batches("validation", 4))) for t in (task, lines(augment=False)))
     assert torch.equal(with_it.inputs, without.inputs)
 
 
-def test_strokes_instead_of_pixels(lines):
-    task = lines(strokes=True, image_size=28)
-    assert task.input_size == 4 * 8 * 8 + 12
-    batch = task.sample_size(16, generator(), 8)
-    shown = batch.inputs[..., :256]
-    assert shown.mean().abs() < 0.1 and shown.std() == pytest.approx(1, abs=0.1)
-    assert torch.equal(batch.inputs[1:, :, 256:].argmax(-1), batch.targets[:-1])
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
 def test_training_episodes_drawn_on_the_gpu(lines):
-    task = lines(strokes=True, image_size=28, variety=0.1, device="cuda")
+    task = lines(variety=0.1, device="cuda")
     batch = task.sample(4, generator(), level=8)
     assert batch.inputs.is_cuda and batch.targets.is_cuda
     assert batch.pinned().to("cuda", non_blocking=True).inputs is batch.inputs
     assert torch.equal(batch.inputs, task.sample(4, generator(), level=8).inputs)
-    shown = batch.inputs[..., :256]
-    assert shown.mean().abs() < 0.1 and shown.std() == pytest.approx(1, abs=0.1)
     outputs = torch.zeros(*batch.targets.shape, 12, device="cuda")
     assert float(task.loss(outputs, batch)) == pytest.approx(math.log(12))
     assert task.errors(outputs, batch)["error_rate"] > 0.5
-    cpu, gpu = (next(iter(t.evaluation_batches("test", 4))).inputs for t in (lines(strokes=True, image_size=28), task))
+    cpu, gpu = (next(iter(t.evaluation_batches("test", 4))).inputs for t in (lines(), task))
     assert torch.equal(cpu, gpu)
 
 

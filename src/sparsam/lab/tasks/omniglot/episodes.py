@@ -12,16 +12,8 @@ A character is turned by a random multiple of 90 degrees for the whole episode, 
 20 drawings, turned a little, stretched and shifted (Santoro et al.: up to pi/16 and 10 of 105 pixels). An episode with
 more characters than its split holds uses some of them in two or more orientations, as different characters.
 
-With `normalise` the model sees every drawing the way character recognisers have long been fed (moment
-normalisation, Casey 1970): the ink's centre of mass in the middle, its covariance turned into a multiple of the
-identity, the mean training image taken off, and a variance of one over the pixels. It is a fixed function of the
-image that is shown, up to ink that the warp would push over the edge, and takes most of the shift and the stretch off
-again. Without it SAM needs thousands of minibatches to begin using its memory.
-
-Two further departures from the paper are off unless asked for: `variety` makes new characters of the 800 that there
-are to train on, `strokes` shows maps of stroke directions in place of pixels. Strokes are what a small controller
-gains from: see docs/notebook/babi_and_omniglot.md. `omniglot_pixels` puts a convolutional network before the model
-instead.
+One departure from the paper is off unless asked for: `variety` makes new characters of the 800 that there are to train
+on. `omniglot_pixels` puts a convolutional network before the model.
 
 The loss is the mean cross entropy over all steps. The first presentation of a character can only be guessed,
 so a perfect learner still has a loss of about log(labels) / presentations (`Omniglot.floor`) and an
@@ -33,7 +25,6 @@ those of `images_background` (164 and 800 of 964).
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 from collections.abc import Iterator
@@ -44,7 +35,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sparsam.lab.data.omniglot import DRAWINGS, load_images
-from sparsam.lab.tasks.omniglot.drawings import Augmentation, Drawings, draw_variety, ink_moments
+from sparsam.lab.tasks.omniglot.drawings import Augmentation, Drawings, draw_variety
 from sparsam.lab.tasks.task import Batch, register
 
 __all__ = ["Augmentation", "Omniglot", "OmniglotTable"]
@@ -87,7 +78,6 @@ class Omniglot:
         image_size: side of the images that the model sees.
         scale: the value that stands for one in the one-hot labels of the input, one number beside hundreds of pixels:
             with 1 a model needs thousands of minibatches to hear it at all.
-        normalise: show the drawings normalised, see above; False: as they are, in [0, 1].
         pool: labels of training episodes at level h come from the first `pool` times h, and only their outputs enter
             the loss, as if the output layer grew with the level; 0: always from all of them. With all 500 from the
             start each one is too rare for the model to learn what to do with it.
@@ -98,8 +88,6 @@ class Omniglot:
         variety: show the characters of training episodes as kinds that nobody drew: each one, in all its drawings,
             mirrored or not and bent by quadratic and cubic terms with factors from N(0, variety^2), anew in every
             episode; 0: as they were drawn. 800 characters are soon known by heart.
-        strokes: show where strokes run in which direction (`strokes`) instead of pixels. The paper shows pixels; these
-            maps say more to a controller of a single layer.
         device: where training episodes are drawn; on a GPU in milliseconds, from a generator there that is seeded by
             the one that is given. Evaluation episodes are always drawn on the CPU, so that they are the same.
         validation: characters held out of training for choosing runs.
@@ -121,12 +109,10 @@ class Omniglot:
         presentations: int = 10,
         image_size: int = 20,
         scale: float = 1.0,
-        normalise: bool = False,
         pool: float = 0.0,
         pool_below: int | None = None,
         min_share: float = 0.0,
         variety: float = 0.0,
-        strokes: bool = False,
         device: str = "cpu",
         validation: int = 164,
         seed: int = 0,
@@ -172,9 +158,7 @@ class Omniglot:
             "test": test,
         }
         images = torch.from_numpy(data.images).flatten(0, 1)
-        moments = ink_moments(images) if normalise else None
-        plain = Drawings(images, moments, image_size, strokes, torch.zeros(1))
-        cpu = self._centred(plain) if normalise or strokes else plain
+        cpu = Drawings(images, image_size)
         self._drawings = {"cpu": cpu}
         if self.device.type != "cpu":
             self._drawings[self.device.type] = cpu.to(self.device)
@@ -314,17 +298,6 @@ class Omniglot:
         round_number = torch.arange(size, device=generator.device) // len(pool)
         quarter = (first_turn.gather(1, ranks) + round_number) % turns
         return pool[ranks], quarter
-
-    def _centred(self, drawings: Drawings) -> Drawings:
-        """With the mean of what is shown taken off and the standard deviation around it made one; both are those of
-        one drawing of each training character turned all four ways."""
-        picked = torch.from_numpy(self.characters("train")).repeat(4) * DRAWINGS
-        quarters = torch.arange(4.0).repeat_interleave(len(picked) // 4)
-        shown = torch.empty(len(picked), drawings.width)
-        drawings.draw(picked, quarters, torch.tensor([0.0, 1.0, 1.0, 0.0, 0.0]).expand(len(picked), 5), shown)
-        mean = shown.mean(0)
-        deviation = max(float((shown - mean).square().mean().sqrt()), 1e-6)
-        return dataclasses.replace(drawings, mean=mean, deviation=deviation)
 
 
 def _random(*shape: int, generator: torch.Generator) -> Tensor:

@@ -1,9 +1,9 @@
 """Omniglot from pixels: the drawings as they are, seen through a small convolutional network that is trained with the
 model (`sparsam.lab.tasks.omniglot.labelled_images.LabelledImages`).
 
-Episodes, splits, labels and augmentation are those of `tasks.omniglot.episodes.Omniglot`: neither normalisation nor
-stroke directions. The paper shows pixels and one-hot labels to the controller itself and has it answer in one-hot
-labels; here both go through the input layer, for every model alike.
+Episodes, splits, labels and augmentation are those of `tasks.omniglot.episodes.Omniglot`. The paper shows pixels and
+one-hot labels to the controller itself and has it answer in one-hot labels; here both go through the input layer, for
+every model alike.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class OmniglotPixels(Omniglot):
     Args:
         root: where the data is; see `sparsam.lab.data.locate`.
         features, channels, label_size, fixed_norm: of the input layer.
-        image_size, settings: see `tasks.omniglot.episodes.Omniglot`; `normalise` and `strokes` are not among them.
+        image_size, settings: see `tasks.omniglot.episodes.Omniglot`.
     """
 
     name = "omniglot_pixels"
@@ -38,9 +38,6 @@ class OmniglotPixels(Omniglot):
     def __init__(
         self, root: str | os.PathLike[str] | None = None, *, image_size: int = 28, labels: int = 500, **settings: Any
     ) -> None:
-        for key in ("normalise", "strokes"):
-            if key in settings:
-                raise ValueError(f"{key}: expected none, this task shows pixels as they are, got {settings[key]!r}")
         layer = {key: settings.pop(key) for key in LAYER if key in settings}
         super().__init__(root, labels, image_size=image_size, **settings)
         self._layer: dict[str, Any] = {"image_size": image_size, "labels": labels, **layer}
