@@ -185,7 +185,7 @@ def run(out: Path, quick: bool = False, names: list[str] | None = None) -> Repor
     """Run all parts, or some; then write the report of all that are there, as ann.json and ann.png.
 
     Args:
-        names: only this part; may be repeated.
+        names: only this part, such as "million"; may be repeated.
     """
     for name in names if names is not None else PARTS:
         with threads(1 if name in ONE_THREAD else torch.get_num_threads()):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from sparsam.memories.memory import Memory
 from sparsam.models.contract import Recurrent
+from sparsam.state import State
 from sparsam.trace import Summary
 
 GATES = ("sigmoid", "one_plus", "softplus")  # activations of an interface's gates and strengths
@@ -33,7 +34,12 @@ class Diagnosis:
         return "\n".join((str(self.use), *gates, *(f"- {line}" for line in self.advice)))
 
 
-def diagnose(model: nn.Module, x: Tensor, state: Any = None, lengths: Tensor | None = None) -> Diagnosis:
+def diagnose(
+    model: Recurrent[Any],
+    x: Tensor,
+    state: State | Tensor | tuple[Tensor, Tensor] | None = None,
+    lengths: Tensor | None = None,
+) -> Diagnosis:
     """Run sequences x, as in `model(x)`, and report how the memory is used, with advice for numbers that look wrong.
 
     The report has the rows read and written, the share of reads that found written words, how sharp the reads were, how

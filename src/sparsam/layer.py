@@ -29,7 +29,7 @@ from sparsam.memories.sdnc import SDNCMemory
 from sparsam.models.composition import setting, sparse_setting
 from sparsam.models.contract import Recurrent
 from sparsam.start import Start
-from sparsam.state import State
+from sparsam.state import State, Store
 from sparsam.trace import Access
 from sparsam.transfer import sent
 
@@ -37,7 +37,7 @@ from sparsam.transfer import sent
 class SparseMemoryState(SparseState):
     """State of the layer: what SAM's or the SDNC's memory carries, and the last inputs."""
 
-    links: Any = None
+    links: Store | None = None
     window: Tensor | None = None  # (B, conv - 1, D), the oldest first
     start: SparseMemoryState | None = None
 

@@ -16,7 +16,7 @@ import dataclasses
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 import torch
 from torch import Tensor
@@ -36,6 +36,8 @@ class Store(Protocol):
 
     engine: str  # the engine that it belongs to
 
+    @property
+    def shape(self) -> tuple[int, ...]: ...
     def detach(self) -> Any: ...
     def clone(self) -> Any: ...
     def to(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -140,6 +142,19 @@ class State(Record):
         """A state that shares no storage with this one."""
         return self.map(lambda value: value.clone())
 
+    @overload
+    def to(
+        self: Self,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
+        non_blocking: bool = False,
+        *,
+        engine: str | None = None,
+    ) -> Self: ...
+    @overload
+    def to(self: Self, dtype: torch.dtype, non_blocking: bool = False, *, engine: str | None = None) -> Self: ...
+    @overload
+    def to(self: Self, other: Tensor, non_blocking: bool = False, *, engine: str | None = None) -> Self: ...
     def to(self: Self, *args: Any, engine: str | None = None, **kwargs: Any) -> Self:
         """The state on another device, in another floating-point type, or converted to another engine.
 

@@ -24,13 +24,14 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import torch
 from torch import Tensor
 
 from sparsam import checks, indexes, model_description
 from sparsam.model_description import Description, short
+from sparsam.models import MemoryModel
 
 __all__ = ["Weights", "cache_folder", "card", "find", "load", "names", "read", "save"]
 
@@ -52,8 +53,11 @@ class Weights:
     description: Description | None  # None: the file does not say
     metadata: Mapping[str, str]
 
-    def build(self, **changes: Any) -> torch.nn.Module:
-        """The model with these weights; `changes` replace arguments of its constructor that do not touch them."""
+    def build(self, **changes: Any) -> MemoryModel:
+        """The model with these weights; `changes` replace arguments of its constructor that do not touch them.
+
+        A model behind an input layer is a module that passes on to the model what it does not have itself.
+        """
         described = self.description
         if described is None:
             raise ValueError(f"{self.file} does not say what model it belongs to; it was not written by sparsam")
@@ -64,7 +68,7 @@ class Weights:
                     f"{key}: expected an argument of {described.name.upper()} ({', '.join(known)}), got {key!r}"
                     f"{checks.did_you_mean(key, known)}"
                 )
-        model = described.build(**changes)
+        model = cast(MemoryModel, described.build(**changes))
         try:
             model.load_state_dict(self.tensors)
         except RuntimeError as error:
@@ -73,8 +77,10 @@ class Weights:
         return model
 
 
-def load(name: str | Path, **changes: Any) -> torch.nn.Module:
+def load(name: str | Path, **changes: Any) -> MemoryModel:
     """A trained model, ready to be called, in evaluation mode.
+
+    Weights with an input layer (`omniglot-sam`) give a module of the layer and the model, used like the model.
 
     Args:
         name: the name of weights that come with the package (`names`), a .safetensors file, a run's folder, a URL, or

@@ -15,8 +15,10 @@ from sparsam.memories.dnc import DNCState
 from sparsam.memories.ntm import NTMState
 from sparsam.memories.sam import SAMState
 from sparsam.memories.sdnc import SDNCState
-from sparsam.models import LSTMState
-from sparsam.state import State
+from sparsam.models import LSTMState, MemoryModel
+from sparsam.models.contract import Recurrent
+from sparsam.state import State, Store
+from sparsam.trace import Trace
 
 SIZES: dict[str, Any] = {"hidden_size": 4, "memory_size": 16, "word_size": 4, "num_heads": 1}
 
@@ -45,13 +47,29 @@ def test_what_is_made_of_a_state_has_its_type() -> None:
     _, state = sam(torch.zeros(2, 3, 2))
     assert_type(state.hidden, Tensor | None)
     assert_type(state.read_rows, Tensor)
+    assert_type(state.memory, Store)
+    assert_type(sam.trace(torch.zeros(2, 3, 2), state), Trace)
     made = [
         assert_type(state.detach(), SAMState),
         assert_type(state.reset(torch.ones(3, dtype=torch.bool)), SAMState),
         assert_type(state[0], SAMState),
+        assert_type(state.to("cpu"), SAMState),
+        assert_type(state.to(torch.float64), SAMState),
+        assert_type(state.to(engine="reference"), SAMState),
         assert_type(sparsam.cat([state, state]), SAMState),
         assert_type(sam.initial_state(3), SAMState),
         assert_type(sam.state_of(state.ticket()), SAMState),
         assert_type(sam.unpack(state.pack(rows=16)), SAMState),
     ]
     assert {type(each) for each in made} == {SAMState}
+
+
+def test_what_is_loaded_is_a_model() -> None:
+    model = assert_type(sparsam.load("copy-sam"), MemoryModel[State])
+    assert isinstance(model, MemoryModel)
+    assert assert_type(model.initial_state(2), State).batch_size == 2
+
+
+def test_a_constructor_says_what_it_makes() -> None:
+    """Pyright, and so many an editor, takes a class whose `__new__` returns Any for a function that returns Any."""
+    assert Recurrent.__new__.__annotations__["return"] == "Self"

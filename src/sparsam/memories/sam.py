@@ -12,7 +12,7 @@ from sparsam.memories.addressing import Addressing, content_weights, gather_word
 from sparsam.memories.description import SparseSizes, as_text
 from sparsam.memories.interface import Interface
 from sparsam.memories.memory import Memory, Step
-from sparsam.state import DenseMemory, State, dense_memory
+from sparsam.state import DenseMemory, State, Store, dense_memory
 from sparsam.trace import READ, WRITE, Access
 
 
@@ -25,7 +25,7 @@ class SparseState(State):
     read: Tensor  # r (B, R, W)
     read_rows: Tensor  # (B, R, K) int64, -1 before the first read
     read_weights: Tensor  # w^R (B, R, K)
-    memory: Any
+    memory: Store
 
 
 class SAMState(SparseState):

@@ -49,7 +49,7 @@ from sparsam.memories.addressing import gather_words, weighted_sum
 from sparsam.memories.dam import least_used
 from sparsam.memories.dnc import mix_modes, retention
 from sparsam.memories.sam import SAMMemory, SparseState
-from sparsam.state import DenseMemory, State, TensorStore
+from sparsam.state import DenseMemory, State, Store, TensorStore
 from sparsam.trace import Access
 
 
@@ -79,7 +79,7 @@ def no_links(batch: int, size: int, like: Tensor, k_links: int = 0) -> DenseLink
 class SDNCState(SparseState):
     """State of the SDNC: SAM's and the links, which are the engine's like the memory."""
 
-    links: Any
+    links: Store
     start: SDNCState | None = None
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
-from typing_extensions import TypeVar
+from typing_extensions import Self, TypeVar
 
 from sparsam import checks, engines, tickets
 from sparsam.engines.engine import REGISTERED
@@ -47,7 +47,7 @@ class Recurrent(nn.Module, Generic[S]):
     bidirectional: ClassVar[bool] = False
     _began: str | Start | None = None
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """What Python says of an unknown argument names neither what is known nor why `nn.LSTM`'s is not."""
         if kwargs.get("bidirectional"):
             raise ValueError(
@@ -245,23 +245,13 @@ class Recurrent(nn.Module, Generic[S]):
                 fields[name] = like.new_zeros(batch, *shape)
         return self.state_class(**fields, start=self.state_class(**fields))  # type: ignore[call-arg]
 
-    @overload
     def forward(
         self,
-        x: Tensor,
+        x: Tensor | PackedSequence,
         state: S | Tensor | tuple[Tensor, Tensor] | None = None,
         lengths: Tensor | None = None,
         resets: Tensor | None = None,
-    ) -> tuple[Tensor, S]: ...
-    @overload
-    def forward(
-        self,
-        x: PackedSequence,
-        state: S | Tensor | tuple[Tensor, Tensor] | None = None,
-        lengths: None = None,
-        resets: Tensor | None = None,
-    ) -> tuple[PackedSequence, S]: ...
-    def forward(self, x: Any, state: Any = None, lengths: Any = None, resets: Any = None) -> tuple[Any, S]:
+    ) -> tuple[Any, S]:
         """Run a sequence x (T, B, I), or (B, T, I) with `batch_first`; returns the outputs and the final state.
 
         `state` continues from where another call ended. `lengths` (B,) marks padded batches: steps past an element's
@@ -276,17 +266,34 @@ class Recurrent(nn.Module, Generic[S]):
                 raise ValueError("lengths: expected None for one sequence without a batch, (T, I)")
             at = 0 if self.batch_first else 1
             flags = None if resets is None else checks.as_tensor("resets", resets, "a bool tensor").unsqueeze(at)
-            y, state = self.forward(x.unsqueeze(at), state, None, flags)
-            return y.squeeze(at), state
+            y, after = self.forward(x.unsqueeze(at), state, None, flags)
+            return y.squeeze(at), after
         if not torch.compiler.is_compiling() and torch.autograd._profiler_enabled():
             with torch.profiler.record_function(f"sparsam::{type(self).__name__}"):
-                y, state, _ = self._run(x, state, lengths, resets, record=False)
+                y, after, _ = self._run(x, state, lengths, resets, record=False)
         else:
-            y, state, _ = self._run(x, state, lengths, resets, record=False)
-        return y, state
+            y, after, _ = self._run(x, state, lengths, resets, record=False)
+        return y, after
 
     if TYPE_CHECKING:
-        __call__ = forward
+
+        @overload
+        def __call__(
+            self,
+            x: Tensor,
+            state: S | Tensor | tuple[Tensor, Tensor] | None = None,
+            lengths: Tensor | None = None,
+            resets: Tensor | None = None,
+        ) -> tuple[Tensor, S]: ...
+        @overload
+        def __call__(
+            self,
+            x: PackedSequence,
+            state: S | Tensor | tuple[Tensor, Tensor] | None = None,
+            lengths: None = None,
+            resets: Tensor | None = None,
+        ) -> tuple[PackedSequence, S]: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
     def _packed(self, x: PackedSequence, state: Any, lengths: Any, resets: Any) -> tuple[PackedSequence, Any]:
         if lengths is not None:
@@ -299,7 +306,13 @@ class Recurrent(nn.Module, Generic[S]):
         packed = pack_padded_sequence(y, ends, batch_first=self.batch_first)
         return PackedSequence(packed.data, x.batch_sizes, x.sorted_indices, x.unsorted_indices), state
 
-    def trace(self, x: Tensor, state: Any = None, lengths: Tensor | None = None, resets: Tensor | None = None) -> Trace:
+    def trace(
+        self,
+        x: Tensor,
+        state: S | Tensor | tuple[Tensor, Tensor] | None = None,
+        lengths: Tensor | None = None,
+        resets: Tensor | None = None,
+    ) -> Trace:
         """Run a sequence and record which rows each head read and wrote when (see `Trace`)."""
         _, _, accesses = self._run(x, state, lengths, resets, record=True)
         return Trace.of(accesses)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -114,3 +115,29 @@ def test_ctrl_c_saves_and_ends_with_its_code(tmp_path: Path, sent: signal.Signal
     assert process.returncode == code
     assert "sparsam train --resume r" in output
     assert len(list((tmp_path / "r" / "checkpoints").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "train",
+        "eval",
+        "plot",
+        "reproduce",
+        "demo",
+        "ask",
+        "view",
+        "info",
+        "bench",
+        "bench ann",
+        "data",
+        "data babi",
+    ],
+)
+def test_help_shows_no_python_types(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([*words.split(), "--help"])
+    shown = capsys.readouterr().out
+    assert not re.search(r"<\w+[\[\]\w ]*>|list\[|inf\b", shown)
+    assert not words or "Example" in shown

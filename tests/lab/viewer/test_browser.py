@@ -140,7 +140,7 @@ def test_click_selects_a_step(opened):
     press(opened, "n")
     where = place_of_strongest_read(opened)
     press(opened, "\ue00c")  # escape
-    assert "One episode" in text(opened, "details")
+    assert "The whole sequence" in text(opened, "details")
     move(opened, *where, click=True)
     assert text(opened, "details").startswith("Step ")
 

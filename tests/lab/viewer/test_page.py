@@ -113,7 +113,7 @@ def test_a_task_of_ones_own_is_shown_by_its_steps():
     batch = tasks.Batch(torch.rand(5, 1, 2), torch.zeros(5, 1, dtype=torch.int64), torch.ones(5, 1, dtype=torch.bool))
     steps = describe(Mine(), batch)
     assert steps.labels == ["0", "1", "2", "3", "4"]
-    with pytest.raises(ValueError, match="size: expected a task with episodes of a size, got mine"):
+    with pytest.raises(ValueError, match="size: expected a task whose sequences have a size, got mine"):
         draw(Mine(), 4, 0)
 
 
@@ -133,7 +133,7 @@ def test_omniglot_shows_its_images():
 
 def test_page_of_a_run_is_one_file_with_its_curves(run, capsys):
     with pytest.raises(SystemExit) as ended:
-        main(["view", str(run), "--size", "3", "--episodes", "2"])
+        main(["view", str(run), "--size", "3", "--sequences", "2"])
     assert not ended.value.code and "view.html" in capsys.readouterr().out
     page = (run / "view.html").read_text()
     assert not re.search(r"""(src|href)=["'](?!data:)""", page) and "@import" not in page and "{{" not in page

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import inspect
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -43,7 +44,9 @@ class Benchmarks(Group):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         found = all_benchmarks().find("benchmark", cmd_name)
         alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
-        alone.command(cmd_name, cls=Command, help=found.help)(_command(cmd_name, found.threads))
+        examples = f"    sparsam bench {cmd_name} --quick\n    sparsam bench {cmd_name} --json"
+        text = f"{found.help}\n\nEach figure is printed beside its target.\n\nExamples:\n\n{examples}"
+        alone.command(cmd_name, cls=Command, help=text)(_command(cmd_name, found.threads))
         return typer.main.get_command(alone)
 
 
@@ -76,7 +79,7 @@ def _command(name: str, threads_can_be_set: bool) -> Callable[..., None]:
     added = [
         parameter.replace(
             kind=parameter.KEYWORD_ONLY,
-            annotation=Annotated[parameter.annotation, typer.Option(help=_sentence(said.get(parameter.name, "")))],
+            annotation=Annotated[parameter.annotation, _option(parameter, said.get(parameter.name, ""))],
         )
         for parameter in known
         if parameter.name not in ("out", "quick")
@@ -102,5 +105,7 @@ def _command(name: str, threads_can_be_set: bool) -> Callable[..., None]:
     return called
 
 
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _option(parameter: inspect.Parameter, text: str) -> Any:
+    """The option of an argument with what the docstring says; infinity is shown as "no limit"."""
+    shown = "no limit" if parameter.default == math.inf else True
+    return typer.Option(help=text[:1].upper() + text[1:], show_default=shown)

@@ -58,7 +58,15 @@ def babi(
     ] = "en-10k",
     as_json: _Json = False,
 ) -> None:
-    """Check and prepare bAbI, 20 question-answering tasks."""
+    """Check and prepare bAbI, 20 question-answering tasks.
+
+    Files, counts and checksums are compared with those of the official archive.
+
+    Examples:
+
+        sparsam data babi
+        sparsam data babi --root ~/Downloads
+    """
     import warnings
 
     from sparsam.lab.data.babi import open_babi
@@ -83,7 +91,15 @@ def babi(
 
 @app.command(cls=Command)
 def omniglot(root: _Root = None, as_json: _Json = False) -> None:
-    """Check and prepare Omniglot, handwritten characters."""
+    """Check and prepare Omniglot, handwritten characters.
+
+    Files and counts are compared with those of the official archives.
+
+    Examples:
+
+        sparsam data omniglot
+        sparsam data omniglot --root ~/Downloads
+    """
     from sparsam.lab.data.omniglot import open_omniglot
     from sparsam.lab.tasks.omniglot.episodes import Omniglot
 

@@ -19,7 +19,15 @@ def demo(
     steps: Annotated[int, typer.Option(help="Train on at most this many minibatches.")] = 40_000,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")] = False,
 ) -> None:
-    """Train SAM on recall, test it on sequences ten times as long, and write a page, plots and a report."""
+    """Train SAM on recall, test it on sequences ten times as long, and write a page, plots and a report.
+
+    Open view.html in the demo's folder to see the memory at work.
+
+    Examples:
+
+        sparsam demo
+        sparsam demo --seed 1 --out runs/demo-1
+    """
     from sparsam.lab.recipes.demo import PAIRS
     from sparsam.lab.recipes.demo import demo as recipe
     from sparsam.lab.training.evaluate import evaluate

@@ -28,7 +28,6 @@ def evaluate(
         list[int] | None,
         typer.Option(
             help="Size of the sequences (items, pairs or keys); may be repeated.",
-            metavar="<int>",
             show_default="as trained",
             min=1,
         ),

@@ -1,4 +1,4 @@
-"""How `--help` is shown: defaults without brackets, and no type beside a flag."""
+"""How `--help` is shown: defaults without brackets, a kind of value in place of a Python type, none beside a flag."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Command(typer.core.TyperCommand):
     """A command whose help is shown so."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        _tidy(self.get_params(ctx))
+        _tidy(self, ctx)
         super().format_help(ctx, formatter)
 
 
@@ -19,15 +19,28 @@ class Group(typer.core.TyperGroup):
     """A group of commands, likewise."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        _tidy(self.get_params(ctx))
+        _tidy(self, ctx)
         super().format_help(ctx, formatter)
 
 
-def _tidy(params: Any) -> None:
-    for param in params:
+def _tidy(command: Any, ctx: Any) -> None:
+    paragraphs = (command.help or "").split("\n\n")
+    command.help = "\n\n".join(part if part.startswith(" ") else part.replace("\n", " ") for part in paragraphs)
+    for param in command.get_params(ctx):
         if getattr(param, "is_flag", False):
             param.metavar = ""
+        elif isinstance(param, typer.core.TyperArgument):
+            setattr(param, "display_type_rich", lambda ctx: None)  # noqa: B010 - its name says what it is
+        elif param.metavar is None:
+            param.metavar = _kind(param.display_type(ctx) if hasattr(param, "display_type") else param.type.name)
         shown = getattr(param, "show_default", None)
         if isinstance(shown, str):
             param.help = f"{param.help} [dim]\\[default: {shown}][/dim]"
             param.show_default = False
+
+
+def _kind(type_name: str) -> str:
+    """What stands for a value: of "<int range>", "<list[str]>" and the like."""
+    if "int" in type_name or "float" in type_name:
+        return "NUMBER"
+    return "PATH" if "path" in type_name or "file" in type_name or "directory" in type_name else "TEXT"

@@ -1,4 +1,4 @@
-"""`sparsam view`: one episode of a trained model in the browser."""
+"""`sparsam view`: a sequence run by a trained model in the browser."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def view(
     size: Annotated[
         int | None, typer.Option(help="Size of the sequence (items, pairs or keys).", show_default="as trained")
     ] = None,
-    episodes: Annotated[int, typer.Option(help="How many sequences the page offers.")] = 1,
+    sequences: Annotated[int, typer.Option(help="How many sequences the page offers.")] = 1,
     story: Annotated[
         Path | None, typer.Option(help="Show the story in this file (bAbI).", show_default="stories of the task")
     ] = None,
@@ -58,7 +58,7 @@ def view(
     runs = [name if _is_address(name) else str(find_run(name)) for name in runs] if runs else [str(find_run(None))]
     changes: dict[str, Any] = {} if memory_size is None else {"memory_size": memory_size}
     page = out or _place(runs[0])
-    settings = {"size": size, "episodes": episodes, "seed": seed, "story": story}
+    settings = {"size": size, "sequences": sequences, "seed": seed, "story": story}
     if live:
         from sparsam.lab.viewer.live import serve
 

@@ -12,7 +12,7 @@ PAIRS = 6
 def demo(seed: int = 0, seconds: float | None = None, steps: int = 40_000) -> Experiment:
     """One run of 1 to 6 pairs; it ends as soon as the error is below 0.01 bits per sequence.
 
-    A training episode asks for all of its pairs one after the other; evaluation asks for one.
+    A training sequence asks for all of its pairs one after the other; evaluation asks for one.
     """
     config = RunConfig(
         name="demo",

@@ -1,6 +1,6 @@
 """SAM paper, supplementary figure: associative recall trained to level 10,000, tested to 200,000 and beyond.
 
-With values of `bits` bits an answer by coin toss is wrong in bits/2 of them: chance is 8 bits here. A training episode
+With values of `bits` bits an answer by coin toss is wrong in bits/2 of them: chance is 8 bits here. A training sequence
 asks for 128 of its pairs where figure 3 asks for 16: beside thousands of pairs they cost little time, and the gradient
 is less noisy.
 
@@ -26,7 +26,7 @@ PROTOCOL = (
 )
 DIFFERENCES = (
     "400 hidden units instead of 100, for values of 96 bits.",
-    "Key and value in one step, and 128 cues in a training episode.",
+    "Key and value in one step, and 128 cues in a training sequence.",
 )
 TASK = replace(TASKS["recall"], training={"cues": 128})
 

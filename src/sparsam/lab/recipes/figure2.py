@@ -4,7 +4,7 @@
 
 One set of settings for all models, as in the paper: 100 hidden units, 4 heads, words of 32, K = 4, minibatches of 8,
 RMSProp. The tasks are the NTM's: copy of 1 to 20 items, recall of 3 to 6 pairs of items of three vectors of six bits,
-sort of 20 keys. A training episode of recall asks for all of its pairs one after the other, an evaluation for one;
+sort of 20 keys. A training sequence of recall asks for all of its pairs one after the other, an evaluation for one;
 `recall-one-cue` asks for one in training as well, which takes about ten times as many minibatches.
 
 `figure2-rates` chooses the learning rate as the paper did: constant rates, tried on DAM
@@ -51,7 +51,7 @@ SIZES = (
 PROTOCOL = f"{SIZES} RMSProp with decay 0.99 and learning rate 1e-3, falling to 1e-4 after 10,000 minibatches."
 DIFFERENCES = (
     "The learning rate was chosen on SAM. The paper tried rates from 1e-6 to 5e-4 and took 1e-5, the best for DAM.",
-    "In training, a recall episode asks for every pair. The evaluation asks for one, as in the paper.",
+    "In training, a recall sequence asks for every pair. The evaluation asks for one, as in the paper.",
     "One process, where the paper has 8 asynchronous workers.",
     "Fewer seeds than the paper's 30.",
 )

@@ -3,7 +3,7 @@
 Full backpropagation through time at every level; equal wall time for every run, one thread each. The settings of a task
 are the same for all models.
 
-`recall-one-cue` is associative recall as the paper has it: a key's value follows it in the next step, an episode asks
+`recall-one-cue` is associative recall as the paper has it: a key's value follows it in the next step, a sequence asks
 for one of its pairs, in training as well, and the curriculum begins at 2. `recall-in-turn` is the same with 16 cues in
 training. Both need Adam and first weights that use the memory and keep the controller from holding the pairs itself:
 its forget gates begin nearly closed (docs/notebook/algorithmic_tasks.md).
@@ -20,7 +20,7 @@ from sparsam.lab.training.config import CurriculumConfig, ModelConfig, Optimizer
 from sparsam.start import Start
 
 WORDS = 2_000_000
-# Items of 16 bits: at level 100,000 one of 8 bits would hardly identify a pair. A training episode asks for 16 of its
+# Items of 16 bits: at level 100,000 one of 8 bits would hardly identify a pair. A training sequence asks for 16 of its
 # pairs, an evaluation for one, as the paper does.
 TASKS = {
     "recall": TaskConfig("recall", {"bits": 16, "paired": True}, {"cues": 16}),

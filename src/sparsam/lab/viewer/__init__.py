@@ -1,4 +1,4 @@
-"""One self-contained page in the browser that plays an episode: what was read and written when, and for what."""
+"""One self-contained page in the browser that plays a sequence: what was read and written when, and for what."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One episode of a trained model as plain data that the page can draw.
+"""One sequence run by a trained model, as plain data that the page can draw.
 
 Accesses are kept as they come in a trace, one entry each in packed columns, and rows by the numbers of those that were
 touched: nothing here grows with the size of the memory times the number of steps.

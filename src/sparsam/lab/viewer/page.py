@@ -1,4 +1,4 @@
-"""The page itself: episodes and training curves as one HTML file that needs nothing else, not even a server."""
+"""The page itself: sequences and training curves as one HTML file that needs nothing else, not even a server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write_page(
     runs: Sequence[str | Path],
     out: str | Path,
     size: int | None = None,
-    episodes: int = 1,
+    sequences: int = 1,
     seed: int = 0,
     story: str | Path | None = None,
     live: bool = False,
@@ -29,12 +29,12 @@ def write_page(
     """Write the page of a run's folder or trained weights; further runs only add their training curves.
 
     Args:
-        size: size of the episodes (pairs, items, keys, characters) where the task has one.
+        size: size of the sequences (pairs, items, keys, characters) where the task has one.
         story: a file with a story for bAbI; without it some stories that come with the package are shown.
         live: the page asks its server for a newer version.
         changes: arguments of the model to replace, such as `memory_size`.
     """
-    shown, title, about = episodes_of(runs[0], size, episodes, seed, story, **changes)
+    shown, title, about = episodes_of(runs[0], size, sequences, seed, story, **changes)
     curves = curves_of(runs)
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ def write_page(
 def episodes_of(
     run: str | Path, size: int | None, count: int, seed: int, story: str | Path | None, **changes: Any
 ) -> tuple[list[Episode], str, str]:
-    """Episodes of a trained model, a title for the page, and a line about the model."""
+    """Recorded sequences of a trained model, a title for the page, and a line about the model."""
     from sparsam.lab.tasks.babi.task import scale_of
     from sparsam.lab.training.trained import read_trained
     from sparsam.lab.viewer import tasks
@@ -65,7 +65,7 @@ def episodes_of(
         for number in range(count):
             batch = tasks.draw(task, size, seed + number)
             steps = tasks.describe(task, batch)
-            found.append(record(model, batch, steps, f"episode {number + 1}, {len(batch.inputs):,} steps"))
+            found.append(record(model, batch, steps, f"sequence {number + 1}, {len(batch.inputs):,} steps"))
     settings = config.model
     about = f"{settings.name.upper()}, {settings.hidden_size} hidden units"
     if settings.name != "lstm":

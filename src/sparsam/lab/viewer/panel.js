@@ -30,7 +30,7 @@ class Panel {
     this.#story(episode, t);
     if (t === null) {
       this.details.replaceChildren(
-        element("h2", "One episode"),
+        element("h2", "The whole sequence"),
         element("p", `Steps: ${episode.steps.toLocaleString("en")}. Rows touched: ${episode.rows.length.toLocaleString("en")}. ` +
           `Answers: ${episode.answers.length.toLocaleString("en")}, wrong: ${this.#mistakes(episode)}.`),
         element("p", "Point at a mark to see what it is; click a step, or press n for the next answer.", "soft"));

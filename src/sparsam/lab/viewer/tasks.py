@@ -1,4 +1,4 @@
-"""Episodes of each task with words for a person: which sentence, pair, item or image a step belongs to.
+"""Sequences of each task with words for a person: which sentence, pair, item or image a step belongs to.
 
 A task of the user's own is shown too: by the numbers of its steps, or by what its method `describe(batch, element)`
 says (it returns a `Steps`).
@@ -36,11 +36,11 @@ STORIES = (
 
 
 def draw(task: Any, size: int | None, seed: int) -> Batch:
-    """A fresh episode of a task."""
+    """A new sequence of a task."""
     generator = torch.Generator().manual_seed(seed)
     if size is not None:
         if not hasattr(task, "sample_size"):
-            raise ValueError(f"size: expected a task with episodes of a size, got {task.name}")
+            raise ValueError(f"size: expected a task whose sequences have a size, got {task.name}")
         return task.sample_size(1, generator, size)
     return task.sample(1, generator)
 
