@@ -10,7 +10,7 @@
 
 #include "index/best.h"
 #include "index/search.h"
-#include "index/sketch_search.h"
+#include "index/coarse_search.h"
 #include "memory/words.h"
 #include "support/interrupt.h"
 #include "support/parallel.h"
@@ -166,10 +166,11 @@ class ExactSearch final : public Search<T> {
     for (int h = 0; h < heads; ++h) best.emplace_back(k, asked.rows + h * k, asked.scores + h * k);
     const int64_t total = memory.has_initial() ? int64_t(memory.rows()) : int64_t(memory.written().size());
 #if SPARSAM_VECTOR_BYTES == 64
-    sketch_ = total >= kFewestSketched && has_sketch(memory, asked.similarity) ? &current_sketch(memory) : nullptr;
+    const bool coded = total >= kFewestCoded && has_coarse_words(memory, asked.similarity);
+    coarse_ = coded ? &current_coarse_words(memory) : nullptr;
     floor_ = score_of_blanks(memory, total, k);
     codes_.clear();
-    for (int h = 0; sketch_ && h < heads; ++h) codes_.emplace_back(asked.word(h), asked.norms[h], memory.width());
+    for (int h = 0; coarse_ && h < heads; ++h) codes_.emplace_back(asked.word(h), asked.norms[h], memory.width());
 #endif
     const int parts = int(std::min<int64_t>(threads_, total / kRowsPerThread));
     if (parts < 2) {
@@ -198,7 +199,7 @@ class ExactSearch final : public Search<T> {
     std::vector<T> scores;
     std::vector<Best<T>> best;
 #if SPARSAM_VECTOR_BYTES == 64
-    SketchBounds bounds;
+    CoarseBounds bounds;
 #endif
 
     void begin(int heads, int k) {
@@ -213,14 +214,14 @@ class ExactSearch final : public Search<T> {
   void look(const Queries<T>& asked, int64_t begin, int64_t end, Part& with) const {
     const Memory<T>& memory = asked.memory;
 #if SPARSAM_VECTOR_BYTES == 64
-    if (sketch_) {
-      constexpr int64_t kWords = WordSketch::kWords;
+    if (coarse_) {
+      constexpr int64_t kWords = CoarseWords::kWords;
       const int64_t last = (end + kWords - 1) / kWords;
-      for (int64_t i = begin / kWords; i < last; i += kSketchBlocks) {
+      for (int64_t i = begin / kWords; i < last; i += kCoarseBlocks) {
         if (i != begin / kWords) check_interrupt();
-        for (int h = 0; h < asked.heads; h += kSketchHeads)
-          consider_sketched(memory, *sketch_, codes_.data() + h, asked.word(h), asked.norms + h, floor_, asked.k, i,
-                            std::min(last, i + kSketchBlocks), std::min(kSketchHeads, asked.heads - h), with.bounds,
+        for (int h = 0; h < asked.heads; h += kCoarseHeads)
+          consider_coarse(memory, *coarse_, codes_.data() + h, asked.word(h), asked.norms + h, floor_, asked.k, i,
+                            std::min(last, i + kCoarseBlocks), std::min(kCoarseHeads, asked.heads - h), with.bounds,
                             with.best.data() + h);
       }
       return;
@@ -240,9 +241,9 @@ class ExactSearch final : public Search<T> {
   Part whole_;
   std::vector<Part> parts_;
 #if SPARSAM_VECTOR_BYTES == 64
-  const WordSketch* sketch_ = nullptr;  // of the memory that is being searched
+  const CoarseWords* coarse_ = nullptr;  // of the memory that is being searched
   T floor_ = 0;                         // a score that its K-th best reaches
-  std::vector<SketchQuery> codes_;
+  std::vector<CoarseQuery> codes_;
 #endif
 };
 

@@ -16,7 +16,7 @@ struct IndexSettings {
   std::string kind;                        // "scan", "kdtree", "lsh"
   std::map<std::string, int64_t> numbers;  // its settings by name; those left out have their defaults
   int32_t exact_until = 0;                 // up to this many words, search exactly
-  // The same where exact search looks at codes of 8 bits first (index/sketch_scan.h), in long calls and in short ones.
+  // The same where exact search looks at codes of 8 bits first (index/coarse_scan.h), in long calls and in short ones.
   int32_t exact_until_coded = 0;
   int32_t exact_until_short = 0;
   bool by_distance = false;                // words that are not of unit length count as similar when they are near

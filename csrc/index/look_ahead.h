@@ -11,7 +11,7 @@
 #include "index/best.h"
 #include "index/exact_search.h"
 #include "index/search.h"
-#include "index/sketch_search.h"
+#include "index/coarse_search.h"
 #include "support/interrupt.h"
 #include "support/simd.h"
 
@@ -42,8 +42,8 @@ class LookAhead final : public Search<T> {
   void forget() { left_ = 0; }
 
   bool serves(const Queries<T>& asked) const override {
-    return 2 * asked.heads <= kSketchHeads && coming_.steps > 1 &&
-           int64_t(asked.memory.written().size()) >= kFewestAhead && has_sketch(asked.memory, asked.similarity);
+    return 2 * asked.heads <= kCoarseHeads && coming_.steps > 1 &&
+           int64_t(asked.memory.written().size()) >= kFewestAhead && has_coarse_words(asked.memory, asked.similarity);
   }
   void search(const Queries<T>& asked) override {
     const Memory<T>& memory = asked.memory;
@@ -61,7 +61,7 @@ class LookAhead final : public Search<T> {
         if (score >= best_[h].worst()) best_[h].offer(score, row);  // not what is no number
       }
       for (size_t c = 0; c < bounds_.size(); ++c) {
-        const int64_t begin = int64_t(c) * kSketchBlocks, end = std::min(blocks_, begin + kSketchBlocks);
+        const int64_t begin = int64_t(c) * kCoarseBlocks, end = std::min(blocks_, begin + kCoarseBlocks);
         if (begin < end)
           consider_bounds(memory, codes_[size_t(first + h)], query, norm, floor, k, begin, end, words_, bounds_[c],
                           first + h, best_[h], [&](int32_t row) { return is_changed(row); });
@@ -72,10 +72,10 @@ class LookAhead final : public Search<T> {
 
  private:
   void look(const Memory<T>& memory, int heads) {
-    const WordSketch& sketch = current_sketch(memory);
-    left_ = int(std::min<int64_t>(coming_.steps, kSketchHeads / heads));
-    words_ = sketch.size();
-    blocks_ = (words_ + WordSketch::kWords - 1) / WordSketch::kWords;
+    const CoarseWords& coarse = current_coarse_words(memory);
+    left_ = int(std::min<int64_t>(coming_.steps, kCoarseHeads / heads));
+    words_ = coarse.size();
+    blocks_ = (words_ + CoarseWords::kWords - 1) / CoarseWords::kWords;
     changed_.clear();
     codes_.clear();
     query_.assign(size_t(memory.stride()), T(0));
@@ -85,12 +85,12 @@ class LookAhead final : public Search<T> {
         const T norm = std::sqrt(dot(query_.data(), query_.data(), memory.stride()));
         codes_.emplace_back(query_.data(), norm, memory.width());
       }
-    bounds_.resize(size_t((blocks_ + kSketchBlocks - 1) / kSketchBlocks));
+    bounds_.resize(size_t((blocks_ + kCoarseBlocks - 1) / kCoarseBlocks));
     for (size_t c = 0; c < bounds_.size(); ++c) {
       if (c > 0) check_interrupt();
-      const int64_t begin = int64_t(c) * kSketchBlocks;
-      find_bounds(int(codes_.size()), sketch, codes_.data(), memory.width(), begin,
-                  int(std::min<int64_t>(kSketchBlocks, blocks_ - begin)), bounds_[c]);
+      const int64_t begin = int64_t(c) * kCoarseBlocks;
+      find_bounds(int(codes_.size()), coarse, codes_.data(), memory.width(), begin,
+                  int(std::min<int64_t>(kCoarseBlocks, blocks_ - begin)), bounds_[c]);
     }
   }
   bool is_changed(int32_t row) const { return std::find(changed_.begin(), changed_.end(), row) != changed_.end(); }
@@ -100,8 +100,8 @@ class LookAhead final : public Search<T> {
   int left_ = 0;                    // steps whose queries have bounds and were not asked yet
   int64_t words_ = 0, blocks_ = 0;  // that there were then
   std::vector<int32_t> changed_;    // rows written since
-  std::vector<SketchQuery> codes_;  // step by step, head by head
-  std::vector<SketchBounds> bounds_;
+  std::vector<CoarseQuery> codes_;  // step by step, head by head
+  std::vector<CoarseBounds> bounds_;
   std::vector<T> query_;
 };
 

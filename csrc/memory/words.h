@@ -11,7 +11,7 @@
 
 #include "memory/saved.h"
 #include "memory/shape.h"
-#include "memory/word_sketch.h"
+#include "memory/coarse_words.h"
 #include "support/interrupt.h"
 #include "support/lazy_array.h"
 #include "support/recycled.h"
@@ -83,7 +83,7 @@ class Memory {
         words_(size_t(rows) * stride_),
         norms_(size_t(rows)),
         marks_(static_cast<size_t>(rows)),
-        sketch_(padded_width<float>(width)) {}
+        coarse_(padded_width<float>(width)) {}
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
   ~Memory() {  // an episode that wrote little leaves its arrays to the next, blank again
@@ -160,7 +160,7 @@ class Memory {
       marks_[row].place = 0;  // the array is handed on as zero bytes
       if (row < first_blank_) first_blank_ = row;
     }
-    sketch_.truncate(int64_t(count));
+    coarse_.truncate(int64_t(count));
   }
 
   void copy_from(const Memory& other) {
@@ -203,11 +203,11 @@ class Memory {
 
   // The coarse copy of the written words for exact search, which brings it up to date itself: `each_changed` calls
   // f(place) for every word that was written since it was copied.
-  WordSketch& sketch() const { return sketch_; }
+  CoarseWords& coarse() const { return coarse_; }
   void note_changed(int32_t row) {
-    if (sketch_.size() == 0) return;
+    if (coarse_.size() == 0) return;
     Mark& mark = marks_[row];
-    if (mark.place >= sketch_.size() || (mark.flags & (kWritten | kChanged)) != kWritten) return;
+    if (mark.place >= coarse_.size() || (mark.flags & (kWritten | kChanged)) != kWritten) return;
     mark.flags |= kChanged;
     changed_.push_back(row);
   }
@@ -215,16 +215,16 @@ class Memory {
   void each_changed(const F& f) const {
     for (const int32_t row : changed_) {
       Mark& mark = marks_[row];
-      if ((mark.flags & kChanged) != 0 && mark.place < sketch_.size()) f(mark.place);
+      if ((mark.flags & kChanged) != 0 && mark.place < coarse_.size()) f(mark.place);
       mark.flags &= ~kChanged;
     }
     changed_.clear();
   }
   // A journal goes over the words: following it row by row would cost every backward pass, where nothing is searched.
-  void drop_sketch() {
-    if (sketch_.size() == 0) return;
+  void drop_coarse_words() {
+    if (coarse_.size() == 0) return;
     each_changed([](int32_t) {});
-    sketch_.truncate(0);
+    coarse_.truncate(0);
   }
 
   // With a starting memory every row may hold a word; without one, rows never written are all zero and alike.
@@ -249,8 +249,8 @@ class Memory {
   int32_t first_blank_ = 0;
   bool followed_ = false;
   std::vector<int32_t> stale_;
-  mutable WordSketch sketch_;
-  mutable std::vector<int32_t> changed_;  // rows whose words differ from the sketch
+  mutable CoarseWords coarse_;
+  mutable std::vector<int32_t> changed_;  // rows whose words differ from the coarse copy
 };
 
 // The words that a sequence overwrote, at most R(K+1) a step. Undoing a step swaps them with those in the memory, so
@@ -292,12 +292,12 @@ class WordJournal {
     for (int32_t j = 0; j < heads_[step].writes * width_; j += kLine) __builtin_prefetch(from + j, 1, 2);
   }
   void undo(Memory<T>& memory, int64_t step) {
-    memory.drop_sketch();
+    memory.drop_coarse_words();
     for (int32_t i = heads_[step].writes; i-- > 0;) swap_word(memory, step * max_writes_ + i);
     memory.unmark_to(heads_[step].written_before);
   }
   void redo(Memory<T>& memory, int64_t step) {
-    memory.drop_sketch();
+    memory.drop_coarse_words();
     for (int32_t i = 0; i < heads_[step].writes; ++i) {
       memory.mark_written(rows_[step * max_writes_ + i]);
       swap_word(memory, step * max_writes_ + i);

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "memory/word_sketch.h"
+#include "memory/coarse_words.h"
 #include "step/sequence.h"
 
 namespace sparsam {
@@ -75,7 +75,7 @@ const char* selected_isa() { return chosen().name; }
 bool searches_codes(int32_t width) {
 #ifdef SPARSAM_X86
   static const bool multiplies_bytes = __builtin_cpu_supports("avx512vnni") && std::strcmp(chosen().name, "avx512") == 0;
-  return multiplies_bytes && width <= WordSketch::kMostColumns;
+  return multiplies_bytes && width <= CoarseWords::kMostColumns;
 #else
   (void)width;
   return false;

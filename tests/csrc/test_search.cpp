@@ -1,4 +1,4 @@
-// Exact search with a sketch of the words against scoring every word: the same rows and the same bits, whatever was
+// Exact search with a coarse copy of the words against scoring every word: the same rows and the same bits, whatever was
 // written, changed and taken back. CMakeLists.txt compiles it for AVX-512 where the compiler has that.
 #if defined(__AVX512F__)
 #define SPARSAM_ISA searched_avx512
@@ -139,7 +139,7 @@ void queries_known_before() {
         Case<T> c(seed, rows, width, heads, k, seed % 2 ? 0.5 : 0);
         for (int32_t i = 0; i < words; ++i) c.write((i * 37) % rows, T(1));
         c.compare_ahead(14);
-        c.compare(T(1));  // and the sketch is in step again
+        c.compare(T(1));  // and the coarse copy is in step again
 #if SPARSAM_VECTOR_BYTES == 64
         if (__builtin_cpu_supports("avx512vnni")) CHECK(c.asked_ahead == (heads > 2 ? 0 : 13));
 #endif

@@ -12,25 +12,25 @@
 #include <cmath>
 #include <limits>
 
-#include "memory/word_sketch.h"
+#include "memory/coarse_words.h"
 #include "memory/words.h"
 #include "support/recycled.h"
 #include "support/simd.h"
 
 namespace sparsam::SPARSAM_ISA {
 
-constexpr int kSketchHeads = 4;          // of a pass over the codes
-constexpr int kSketchStretch = 16;       // blocks whose largest bounds are kept
-constexpr int kSketchBlocks = 512;       // whose bounds are found first and searched second
-constexpr int64_t kFewestSketched = 64;  // words; fewer are scored one and all
+constexpr int kCoarseHeads = 4;          // of a pass over the codes
+constexpr int kCoarseStretch = 16;       // blocks whose largest bounds are kept
+constexpr int kCoarseBlocks = 512;       // whose bounds are found first and searched second
+constexpr int64_t kFewestCoded = 64;  // words; fewer are scored one and all
 
-// Does this processor multiply bytes, and is the memory of a kind that has a sketch?
+// Does this processor multiply bytes, and is the memory of a kind that has a coarse copy?
 template <class T>
-bool has_sketch(const Memory<T>& memory, Similarity kind) {
+bool has_coarse_words(const Memory<T>& memory, Similarity kind) {
 #if SPARSAM_VECTOR_BYTES == 64
   static const bool multiplies_bytes = __builtin_cpu_supports("avx512vnni");
   return multiplies_bytes && kind == Similarity::kCosine && !memory.has_initial() &&
-         memory.width() <= WordSketch::kMostColumns;
+         memory.width() <= CoarseWords::kMostColumns;
 #else
   (void)memory, (void)kind;
   return false;
@@ -81,40 +81,40 @@ struct Coded {
   }
 };
 
-// Brings the sketch up to date with the words. A word that has no codes scores within rounding of 0 when it is tiny;
+// Brings the copy up to date with the words. A word that has no codes scores within rounding of 0 when it is tiny;
 // when it is huge, or holds what is not a number, it is scored every time.
 template <class T>
-const WordSketch& current_sketch(const Memory<T>& memory) {
-  WordSketch& sketch = memory.sketch();
+const CoarseWords& current_coarse_words(const Memory<T>& memory) {
+  CoarseWords& coarse = memory.coarse();
   const std::vector<int32_t>& written = memory.written();
   auto put = [&](int64_t place) {
     const int32_t row = written[size_t(place)];
-    const int64_t at = place / WordSketch::kWords;
-    const int lane = int(place % WordSketch::kWords);
-    uint8_t* const column = sketch.block(at) + 4 * lane;
+    const int64_t at = place / CoarseWords::kWords;
+    const int lane = int(place % CoarseWords::kWords);
+    uint8_t* const column = coarse.block(at) + 4 * lane;
     const Coded coded(memory.word(row), memory.norm(row), memory.width(), [&](int j, __m512i codes) {
       alignas(16) uint32_t fours[4];  // bytes are stored plus 128: of the two factors one has no sign
       const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_add_epi32(codes, _mm512_set1_epi32(128)));
       _mm_store_si128(reinterpret_cast<__m128i*>(fours), bytes);
       for (int i = 0; i < 4; ++i) std::memcpy(column + (j / 4 + i) * 64, &fours[i], 4);
     });
-    sketch.scales(at)[lane] = coded.scale;
-    sketch.errors(at)[lane] = coded.plain ? coded.error : memory.norm(row) < T(1) ? 1e-5f : 1e30f;
+    coarse.scales(at)[lane] = coded.scale;
+    coarse.errors(at)[lane] = coded.plain ? coded.error : memory.norm(row) < T(1) ? 1e-5f : 1e30f;
   };
   memory.each_changed(put);
-  const int64_t before = sketch.size(), now = int64_t(written.size());
+  const int64_t before = coarse.size(), now = int64_t(written.size());
   if (before < now) {
-    sketch.grow(now);
+    coarse.grow(now);
     for (int64_t place = before; place < now; ++place) put(place);
   }
-  return sketch;
+  return coarse;
 }
 
 // A query in codes.
-class SketchQuery {
+class CoarseQuery {
  public:
   template <class T>
-  SketchQuery(const T* query, T norm, int width) {
+  CoarseQuery(const T* query, T norm, int width) {
     __m512i total = _mm512_setzero_si512();
     const Coded coded(query, norm < T(1e4) ? norm : T(0), width, [&](int j, __m512i codes) {
       total = _mm512_add_epi32(total, codes);
@@ -135,13 +135,13 @@ class SketchQuery {
   float errors;   // what a word's error counts in a bound
 
  private:
-  alignas(64) int8_t codes_[WordSketch::kMostColumns];
+  alignas(64) int8_t codes_[CoarseWords::kMostColumns];
   float scale_, error_;
   bool plain_;
 };
 
-// Bounds of 16 words each, in units of the query's scale, of up to kSketchHeads heads and kSketchBlocks blocks.
-class SketchBounds {
+// Bounds of 16 words each, in units of the query's scale, of up to kCoarseHeads heads and kCoarseBlocks blocks.
+class CoarseBounds {
  public:
   __m512 bounds(int head, int block) const { return _mm512_load_ps(at(head, block)); }
   __m512 most_of(int head, int stretch) const { return stretches_[head][stretch]; }  // over its blocks, lane by lane
@@ -149,33 +149,33 @@ class SketchBounds {
 
   // Fills in the bounds of blocks [begin, begin + count).
   template <int H>
-  void find(const WordSketch& sketch, const SketchQuery* queries, int width, int64_t begin, int count) {
+  void find(const CoarseWords& coarse, const CoarseQuery* queries, int width, int64_t begin, int count) {
     if (count > capacity_) {
-      capacity_ = int(std::bit_ceil(unsigned(std::max(count, kSketchStretch))));
-      bounds_ = recycled_array<float>(size_t(kSketchHeads) * capacity_ * WordSketch::kWords);
+      capacity_ = int(std::bit_ceil(unsigned(std::max(count, kCoarseStretch))));
+      bounds_ = recycled_array<float>(size_t(kCoarseHeads) * capacity_ * CoarseWords::kWords);
     }
     for (int h = 0; h < H; ++h) most_[h] = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
-    for (int first = 0, s = 0; first < count; first += kSketchStretch, ++s) {
-      find_some<H>(sketch, queries, width, begin + first, std::min(kSketchStretch, count - first), first, s);
+    for (int first = 0, s = 0; first < count; first += kCoarseStretch, ++s) {
+      find_some<H>(coarse, queries, width, begin + first, std::min(kCoarseStretch, count - first), first, s);
       for (int h = 0; h < H; ++h) most_[h] = _mm512_max_ps(most_[h], stretches_[h][s]);
     }
   }
 
  private:
   float* at(int head, int block) const {
-    return bounds_.get() + (size_t(head) * capacity_ + block) * WordSketch::kWords;
+    return bounds_.get() + (size_t(head) * capacity_ + block) * CoarseWords::kWords;
   }
 
   // Two blocks side by side.
   template <int H>
-  __attribute__((target("avx512vnni"))) void find_some(const WordSketch& sketch, const SketchQuery* queries, int width,
+  __attribute__((target("avx512vnni"))) void find_some(const CoarseWords& coarse, const CoarseQuery* queries, int width,
                                                        int64_t begin, int count, int first, int stretch) {
-    constexpr int kWords = WordSketch::kWords;
+    constexpr int kWords = CoarseWords::kWords;
     __m512 most[H];
     for (int h = 0; h < H; ++h) most[h] = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
     for (int i = 0; i < count; i += 2) {
       const int second = i + 1 < count ? i + 1 : i;
-      const uint8_t *a = sketch.block(begin + i), *b = sketch.block(begin + second);
+      const uint8_t *a = coarse.block(begin + i), *b = coarse.block(begin + second);
       __m512i sums_a[H], sums_b[H];
 #pragma GCC unroll 4
       for (int h = 0; h < H; ++h) sums_a[h] = sums_b[h] = _mm512_set1_epi32(queries[h].start);
@@ -191,9 +191,10 @@ class SketchBounds {
           sums_b[h] = _mm512_dpbusd_epi32(sums_b[h], words_b, q);
         }
       }
-      const __m512 scale_a = _mm512_load_ps(sketch.scales(begin + i)), error_a = _mm512_load_ps(sketch.errors(begin + i));
-      const __m512 scale_b = _mm512_load_ps(sketch.scales(begin + second));
-      const __m512 error_b = _mm512_load_ps(sketch.errors(begin + second));
+      const __m512 scale_a = _mm512_load_ps(coarse.scales(begin + i));
+      const __m512 error_a = _mm512_load_ps(coarse.errors(begin + i));
+      const __m512 scale_b = _mm512_load_ps(coarse.scales(begin + second));
+      const __m512 error_b = _mm512_load_ps(coarse.errors(begin + second));
 #pragma GCC unroll 4
       for (int h = 0; h < H; ++h) {
         const __m512 errors = _mm512_set1_ps(queries[h].errors);
@@ -207,17 +208,17 @@ class SketchBounds {
     for (int h = 0; h < H; ++h) stretches_[h][stretch] = most[h];
   }
 
-  __m512 stretches_[kSketchHeads][kSketchBlocks / kSketchStretch], most_[kSketchHeads];
+  __m512 stretches_[kCoarseHeads][kCoarseBlocks / kCoarseStretch], most_[kCoarseHeads];
   int capacity_ = 0;  // blocks
   Recycled<float> bounds_;
 };
-inline void find_bounds(int heads, const WordSketch& sketch, const SketchQuery* queries, int width, int64_t begin,
-                        int count, SketchBounds& out) {
+inline void find_bounds(int heads, const CoarseWords& coarse, const CoarseQuery* queries, int width, int64_t begin,
+                        int count, CoarseBounds& out) {
   switch (heads) {
-    case 1: return out.find<1>(sketch, queries, width, begin, count);
-    case 2: return out.find<2>(sketch, queries, width, begin, count);
-    case 3: return out.find<3>(sketch, queries, width, begin, count);
-    default: return out.find<4>(sketch, queries, width, begin, count);
+    case 1: return out.find<1>(coarse, queries, width, begin, count);
+    case 2: return out.find<2>(coarse, queries, width, begin, count);
+    case 3: return out.find<3>(coarse, queries, width, begin, count);
+    default: return out.find<4>(coarse, queries, width, begin, count);
   }
 }
 

@@ -1,4 +1,4 @@
-// Exact search among words that have a sketch: bounds of all of them first, then the scores of the few that can win.
+// Exact search among words with a coarse copy: bounds of all of them first, then the scores of the few that can win.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "index/best.h"
-#include "index/sketch_scan.h"
+#include "index/coarse_scan.h"
 #include "memory/words.h"
 #include "support/simd.h"
 
@@ -20,20 +20,20 @@ T cosine_score(const Memory<T>& memory, const T* query, T query_norm, int32_t ro
 
 #if SPARSAM_VECTOR_BYTES == 64
 
-// Offers the blocks [begin, end) of written words, at most kSketchBlocks, to the best of one query, whose bounds were
+// Offers the blocks [begin, end) of written words, at most kCoarseBlocks, to the best of one query, whose bounds were
 // found as those of `head`: first the words with the largest bounds, then those whose bounds reach what the best has
 // come to. That takes two looks at the bounds, which are kept for it: scores cost a cache miss each, and going stretch
 // by stretch scores four times as many. `floor` is a score that K words are known to reach, `all` how many words there
 // are (the last block may be short); rows of which `skip` is true are left out.
 template <class T, class Skip>
-void consider_bounds(const Memory<T>& memory, const SketchQuery& codes, const T* query, T norm, T floor, int k,
-                     int64_t begin, int64_t end, int64_t all, const SketchBounds& found, int head, Best<T>& best,
+void consider_bounds(const Memory<T>& memory, const CoarseQuery& codes, const T* query, T norm, T floor, int k,
+                     int64_t begin, int64_t end, int64_t all, const CoarseBounds& found, int head, Best<T>& best,
                      const Skip& skip) {
-  constexpr int kWords = WordSketch::kWords, kRoom = 256;
+  constexpr int kWords = CoarseWords::kWords, kRoom = 256;
   const int count = int(end - begin);
   const int32_t* const written = memory.written().data() + begin * kWords;
   const int64_t words = all - begin * kWords;
-  int32_t rows[kRoom + kSketchStretch * kWords];
+  int32_t rows[kRoom + kCoarseStretch * kWords];
   int n = 0;
   auto score_rows = [&] {
     for (int i = 0; i < n; ++i) {
@@ -44,9 +44,9 @@ void consider_bounds(const Memory<T>& memory, const SketchQuery& codes, const T*
   };
   auto offer_between = [&](float low, float high) {
     const __m512 from = _mm512_set1_ps(low), to = _mm512_set1_ps(high);
-    for (int first = 0, s = 0; first < count; first += kSketchStretch, ++s) {
+    for (int first = 0, s = 0; first < count; first += kCoarseStretch, ++s) {
       if (_mm512_cmp_ps_mask(found.most_of(head, s), from, _CMP_GE_OQ) == 0) continue;
-      for (int i = first; i < std::min(count, first + kSketchStretch); ++i) {
+      for (int i = first; i < std::min(count, first + kCoarseStretch); ++i) {
         const __m512 bounds = found.bounds(head, i);
         uint32_t left = _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(bounds, from, _CMP_GE_OQ), bounds, to, _CMP_LT_OQ);
         for (; left != 0; left &= left - 1) {
@@ -70,10 +70,10 @@ void consider_bounds(const Memory<T>& memory, const SketchQuery& codes, const T*
 
 // Finds the bounds of `heads` heads in these blocks and offers the words to their bests.
 template <class T>
-void consider_sketched(const Memory<T>& memory, const WordSketch& sketch, const SketchQuery* codes, const T* queries,
-                       const T* norms, T floor, int k, int64_t begin, int64_t end, int heads, SketchBounds& found,
+void consider_coarse(const Memory<T>& memory, const CoarseWords& coarse, const CoarseQuery* codes, const T* queries,
+                       const T* norms, T floor, int k, int64_t begin, int64_t end, int heads, CoarseBounds& found,
                        Best<T>* best) {
-  find_bounds(heads, sketch, codes, memory.width(), begin, int(end - begin), found);
+  find_bounds(heads, coarse, codes, memory.width(), begin, int(end - begin), found);
   for (int h = 0; h < heads; ++h)
     consider_bounds(memory, codes[h], queries + h * memory.stride(), norms[h], floor, k, begin, end,
                     int64_t(memory.written().size()), found, h, best[h], [](int32_t) { return false; });

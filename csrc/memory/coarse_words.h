@@ -1,5 +1,5 @@
 // A coarse copy of the words that an episode has written: 8 bits a number, in column order. Exact search looks there
-// first and leaves alone what cannot be among the best (index/sketch_scan.h).
+// first and leaves alone what cannot be among the best (index/coarse_scan.h).
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,12 @@ namespace sparsam {
 // holds these of all 16 words, a line of scales (what one step of a word's codes stands for) and a line of errors (how
 // far the coded word is from the word). It is a cache: a journal keeps nothing of it, and a memory that is never
 // searched this way has none.
-class WordSketch {
+class CoarseWords {
  public:
   static constexpr int kWords = 16;
   static constexpr int32_t kMostColumns = 1024;  // products of codes stay exact in float32
 
-  explicit WordSketch(int32_t columns)
+  explicit CoarseWords(int32_t columns)
       : codes_bytes_(size_t(kWords) * columns), block_bytes_(codes_bytes_ + 2 * kWords * sizeof(float)) {}
 
   int64_t size() const { return size_; }
