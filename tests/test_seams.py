@@ -44,7 +44,7 @@ UPWARD = {  # the few that look up, each in a function or by a name
 }
 RUNS = {"engines/boundary.py"}  # a run of a fast engine as a node of the autograd graph
 VALUES = {  # what else is differentiated by hand
-    "engines/native/stand_ins.py": "a native memory that becomes dense, or was",
+    "engines/native/placeholders.py": "a native memory that becomes dense, or was",
     "engines/native/links.py": "native links that become dense, or were",
     "engines/native/names.py": "a native memory that goes into a compiled graph, or came out of one",
     "engines/clipping.py": "limits on what flows backward between calls of one step",

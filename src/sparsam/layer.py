@@ -162,8 +162,8 @@ class SparseMemory(Recurrent[SparseMemoryState]):
         if self.conv is None:
             return x, window
         steps, reach = x.shape[0], self.reach
-        untouched = why_changed("conv", self.conv, nn.Conv1d) is None
-        if native and untouched and ends is None and steps >= reach:
+        as_made = why_changed("conv", self.conv, nn.Conv1d) is None
+        if native and as_made and ends is None and steps >= reach:
             inputs = window, x, self.conv.weight[:, 0], self.conv.bias
             if convolution.why_not(*inputs) is None:
                 return convolution.convolve(*inputs), x[steps - reach :].transpose(0, 1)
@@ -173,7 +173,7 @@ class SparseMemory(Recurrent[SparseMemoryState]):
         else:
             at = sent(ends, x.device)[:, None] + torch.arange(reach, device=x.device)
             after = whole.transpose(0, 1).gather(1, at[..., None].expand(-1, -1, x.shape[-1]))
-        if not untouched:
+        if not as_made:
             return self.conv(whole.permute(1, 2, 0)).permute(2, 0, 1), after
         taps, bias = self.conv.weight[:, 0].unbind(-1), self.conv.bias
         mixed = whole[reach:] * taps[reach]  # products are rounded, as in the core and in a traced layer

@@ -90,7 +90,7 @@ def copied(value: Any) -> Any:
         return value.view_as(value) if value.requires_grad else value.data
     if isinstance(value, NativeMemory):
         held: tuple[Any, Any, Any] = (
-            (None, None, None) if value._by_name else (value._versions, value._origins, value._stand_in)
+            (None, None, None) if value._by_name else (value._versions, value._origins, value._placeholder)
         )
         return NativeMemory(value.kind, *held, copied(value.named()))
     return value.map(copied) if isinstance(value, TensorStore | CudaMemory | SparseLinks) else value

@@ -36,7 +36,7 @@ def is_batched(value: Tensor | None) -> bool:
 
 
 def is_fake(value: Tensor) -> bool:
-    """Whether it is a stand-in of `FakeTensorMode`, with a shape and no numbers."""
+    """Whether it is a placeholder of `FakeTensorMode`, with a shape and no numbers."""
     return type(value) is not Tensor and isinstance(value, FakeTensor)
 
 

@@ -120,7 +120,7 @@ def test_rows_stay_in_the_core(own: bool) -> None:
     model, seen = model_of("native", own=own), []
     x = torch.randn(T, B, 3, dtype=torch.float64)
     total, state = steps(model, x[:3], None)
-    state.memory.stand_in.register_hook(lambda gradient: seen.append(gradient._nnz()))
+    state.memory.placeholder.register_hook(lambda gradient: seen.append(gradient._nnz()))
     pending = state.memory.pending
     more, _ = steps(model, x[3:], state)
     (total + more).backward()
@@ -160,7 +160,7 @@ def test_a_pass_that_fails_leaves_nothing_behind() -> None:
         if failing[0]:
             raise RuntimeError("stop here")
 
-    state.memory.stand_in.register_hook(fail)
+    state.memory.placeholder.register_hook(fail)
     loss = past + steps(model, x[3:], state)[0]
     with pytest.raises(RuntimeError, match="stop here"):
         loss.backward(retain_graph=True)

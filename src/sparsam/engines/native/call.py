@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sparsam.engines import boundary
 from sparsam.engines.boundary import Inputs, Outputs, inputs_of
-from sparsam.engines.native import stand_ins
+from sparsam.engines.native import placeholders
 from sparsam.engines.native.core import array, takes_tensors, tensor
 from sparsam.engines.native.core import native as _native
 from sparsam.memories.description import SparseSizes
@@ -95,7 +95,7 @@ class NativeCall(boundary.Call):
             self.versions = record.versions_before
             if self.pending is None:
                 self.pending = (_native.Pending32 if dtype == torch.float32 else _native.Pending64)()
-            batch, sizes, zero = x.shape[-2], self.sizes, stand_ins.zero(dtype)
+            batch, sizes, zero = x.shape[-2], self.sizes, placeholders.zero(dtype)
             memory = zero.expand(batch, sizes.rows, sizes.width)
             if sizes.link_gradients:
                 links = zero.expand(batch, 2 * sizes.rows + 1, sizes.rows)
@@ -112,8 +112,8 @@ class NativeCall(boundary.Call):
             array(x[None] if x.dim() == 2 else x),
             *map(array, inputs[1:CARRIED]),
             *map(array, gradients[:5]),
-            *map(array, stand_ins.parts(gradients.memory)),
-            *map(array, stand_ins.parts(gradients.links)),
+            *map(array, placeholders.parts(gradients.memory)),
+            *map(array, placeholders.parts(gradients.links)),
             bool(needed.x),
             torch.get_num_threads(),
             bool(needed.memory),
@@ -131,10 +131,10 @@ class NativeCall(boundary.Call):
         memory = links = None
         batch, sizes = x.shape[-2], self.sizes
         if needed.memory:
-            memory = stand_ins.memory_gradient(source, at, words, (batch, sizes.rows, sizes.width), x.dtype)
+            memory = placeholders.memory_gradient(source, at, words, (batch, sizes.rows, sizes.width), x.dtype)
         if needed.links:
             shape = (batch, 2 * sizes.rows + 1, sizes.rows)
-            links = stand_ins.sparse_rows(tensor(links_at), tensor(links_values), shape)
+            links = placeholders.sparse_rows(tensor(links_at), tensor(links_values), shape)
         return inputs_of(d_x, *floats, memory, links)  # type: ignore[no-any-return]
 
 

@@ -151,12 +151,12 @@ class NativeEngine(Engine):
             return operators.traced_run(memory, cell, x, state, ends, record)
         sizes: SparseSizes = memory.sizes
         held: NativeMemory = state.memory
-        links = state.links.stand_in if sizes.k_links else None
+        links = state.links.placeholder if sizes.k_links else None
         if sizes.link_gradients and links is None and held.from_compiled:
             raise RuntimeError("state: expected state.detach() of a compiled call with link_gradients=True")
         name, hidden_size, clip = ("none", 0, 0.0) if cell is None else (cell.name, cell.hidden, cell.clip or 0.0)
         call = NativeCall(sizes, memory.core, CELLS[name], hidden_size, clip, state, ends, record)
-        out = boundary.run(call, boundary.inputs(cell, x, state, held.stand_in, links))
+        out = boundary.run(call, boundary.inputs(cell, x, state, held.placeholder, links))
         fields: dict[str, Any] = {
             "read": out.read,
             "read_rows": call.rows,
@@ -198,10 +198,10 @@ def native_fields(state: Any) -> dict[str, Any]:
         batch = state.memory.shape[0]
         return {"memory": from_dense(plain["memory"], 0, [{} for _ in range(batch)])}
     parts = link_parts(links)
-    stand_in = None
+    placeholder = None
     if links.predecessors.requires_grad:
-        stand_in = LinksFromDense.apply(links.predecessors, links.successors, links.precedence)
-    return {"memory": from_dense(plain["memory"], links.k_links, parts), "links": NativeLinks(len(parts), stand_in)}
+        placeholder = LinksFromDense.apply(links.predecessors, links.successors, links.precedence)
+    return {"memory": from_dense(plain["memory"], links.k_links, parts), "links": NativeLinks(len(parts), placeholder)}
 
 
 def singles(parameters: tuple[Tensor, ...]) -> Any:

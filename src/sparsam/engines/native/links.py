@@ -12,22 +12,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparsam.engines.native import stand_ins
+from sparsam.engines.native import placeholders
 from sparsam.engines.native.memory import NativeMemory
 from sparsam.memories.sdnc import DenseLinks
 
 
 class NativeLinks:
-    """Stands for N, P and p in a state; `stand_in` (B, 2N+1, N), without storage, is None where they are constants.
+    """Stands for N, P and p in a state; `placeholder` (B, 2N+1, N), without storage, is None where they are constants.
 
-    Rows of `stand_in` are those of csrc/memory/links.h: N(i,.) at 2i, P(i,.) at 2i+1, p at 2N.
+    Rows of `placeholder` are those of csrc/memory/links.h: N(i,.) at 2i, P(i,.) at 2i+1, p at 2N.
     """
 
     engine = "native"
     leaf: Any = None  # (B, 0), the batch as `sparsam.pytrees` shows it
 
-    def __init__(self, batch: int, stand_in: Tensor | None = None) -> None:
-        self.batch, self.stand_in = batch, stand_in
+    def __init__(self, batch: int, placeholder: Tensor | None = None) -> None:
+        self.batch, self.placeholder = batch, placeholder
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -41,7 +41,7 @@ class NativeLinks:
         return NativeLinks(self.batch)
 
     def clone(self) -> NativeLinks:
-        return NativeLinks(self.batch, self.stand_in)
+        return NativeLinks(self.batch, self.placeholder)
 
     def to(self, *args: Any, **kwargs: Any) -> NativeLinks:
         """The memory converts the numbers; gradients still flow."""
@@ -51,21 +51,21 @@ class NativeLinks:
                 f"device: expected the CPU for links of the native engine, got {device}; "
                 "convert the state first with state.to(engine='cuda') or state.to(engine='reference')"
             )
-        if self.stand_in is None or dtype in (None, self.stand_in.dtype):
+        if self.placeholder is None or dtype in (None, self.placeholder.dtype):
             return self
-        return NativeLinks(self.batch, stand_ins.Cast.apply(self.stand_in, dtype))
+        return NativeLinks(self.batch, placeholders.Cast.apply(self.placeholder, dtype))
 
     def blend(self, mask: Tensor, other: NativeLinks) -> NativeLinks:
-        return NativeLinks(self.batch, stand_ins.chosen(mask, other.stand_in, self.stand_in))
+        return NativeLinks(self.batch, placeholders.chosen(mask, other.placeholder, self.placeholder))
 
     def select(self, index: Tensor) -> NativeLinks:
-        stand_in = None if self.stand_in is None else stand_ins.Select.apply(self.stand_in, index)
-        return NativeLinks(index.numel(), stand_in)
+        placeholder = None if self.placeholder is None else placeholders.Select.apply(self.placeholder, index)
+        return NativeLinks(index.numel(), placeholder)
 
     @classmethod
     def cat(cls, stores: Sequence[NativeLinks]) -> NativeLinks:
         sizes = [store.batch for store in stores]
-        return cls(sum(sizes), stand_ins.joined([store.stand_in for store in stores], sizes))
+        return cls(sum(sizes), placeholders.joined([store.placeholder for store in stores], sizes))
 
     def dense(self, memory: NativeMemory) -> DenseLinks:
         """N, P and p as matrices, of the memory that holds their numbers."""
@@ -75,8 +75,8 @@ class NativeLinks:
             ids, columns, weights = memory.link_rows(b)
             at, entry = (columns >= 0).nonzero(as_tuple=True)
             flat[b, ids[at], columns[at, entry].long()] = weights[at, entry]
-        if self.stand_in is not None:
-            flat = LinksToDense.apply(self.stand_in, flat)
+        if self.placeholder is not None:
+            flat = LinksToDense.apply(self.placeholder, flat)
         return DenseLinks(flat[:, 0:-1:2], flat[:, 1:-1:2], flat[:, -1], memory.kind.k_links)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -86,14 +86,14 @@ class NativeLinks:
         batch = saved.get("batch") if isinstance(saved, dict) else None
         if isinstance(batch, bool) or not isinstance(batch, int) or batch < 0:
             raise ValueError(f"state.links.batch: expected a number of batch elements, got {batch!r}")
-        self.batch, self.stand_in = batch, None
+        self.batch, self.placeholder = batch, None
 
 
 class LinksToDense(torch.autograd.Function):
-    """From the stand-in to all entries, whose numbers are given."""
+    """From the placeholder to all entries, whose numbers are given."""
 
     @staticmethod
-    def forward(ctx: Any, stand_in: Tensor, entries: Tensor) -> Tensor:
+    def forward(ctx: Any, placeholder: Tensor, entries: Tensor) -> Tensor:
         ctx.save_for_backward(entries != 0)
         return entries.clone()
 
@@ -105,12 +105,12 @@ class LinksToDense(torch.autograd.Function):
 
 
 class LinksFromDense(torch.autograd.Function):
-    """From matrices N and P (B, N, N) and p (B, N) to the stand-in."""
+    """From matrices N and P (B, N, N) and p (B, N) to the placeholder."""
 
     @staticmethod
     def forward(ctx: Any, predecessors: Tensor, successors: Tensor, precedence: Tensor) -> Tensor:
         batch, rows = precedence.shape
-        return stand_ins.stand_in(precedence, (batch, 2 * rows + 1, rows))
+        return placeholders.placeholder(precedence, (batch, 2 * rows + 1, rows))
 
     @staticmethod
     @torch.autograd.function.once_differentiable

@@ -2,7 +2,7 @@
 
 A buffer is written in place, yet a state is a value: each state refers to its own version of the buffer, and the core
 brings the buffer back to whichever version is asked for (csrc/memory/timeline.h). In the autograd graph a tensor
-without storage stands for the memory (`stand_ins.py`).
+without storage stands for the memory (`placeholders.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from sparsam.engines.native import names, stand_ins
+from sparsam.engines.native import names, placeholders
 from sparsam.engines.native.core import native as _native
 from sparsam.engines.native.index import initial_words
 from sparsam.memories.description import SparseSizes
@@ -64,12 +64,14 @@ class NativeMemory:
         kind: Kind,
         versions: Any,
         origins: list[Any] | None,
-        stand_in: Tensor | None = None,
+        placeholder: Tensor | None = None,
         name: Tensor | None = None,
         pending: Any = None,
     ) -> None:
-        self.kind, self._versions, self._origins, self._stand_in = kind, versions, origins, stand_in
-        self.pending = pending  # where a later call leaves the gradient for the call that `stand_in` comes from, if one
+        self.kind, self._versions, self._origins, self._placeholder = kind, versions, origins, placeholder
+        self.pending = (
+            pending  # where a later call leaves the gradient for the call that `placeholder` comes from, if one
+        )
         self.name, self._by_name = name, versions is None
         if name is None and names.TABLE.in_use:
             self.named()
@@ -93,25 +95,25 @@ class NativeMemory:
         return self._by_name and self.name is not None and self.name.requires_grad
 
     @property
-    def stand_in(self) -> Tensor | None:
+    def placeholder(self) -> Tensor | None:
         """What stands for the memory in the graph of eager calls; None where it is a constant."""
-        if self._stand_in is None and self._by_name and self.from_compiled:
+        if self._placeholder is None and self._by_name and self.from_compiled:
             with torch.enable_grad():  # it is kept, for calls with gradients too
-                self._stand_in = names.FromName.apply(
+                self._placeholder = names.FromName.apply(
                     self.name, torch.empty((), dtype=self.kind.dtype, device="cpu"), self.shape
                 )
-        return self._stand_in
+        return self._placeholder
 
-    @stand_in.setter
-    def stand_in(self, stand_in: Tensor | None) -> None:
-        self._stand_in, self.name, self.pending = stand_in, None, None
+    @placeholder.setter
+    def placeholder(self, placeholder: Tensor | None) -> None:
+        self._placeholder, self.name, self.pending = placeholder, None, None
         if names.TABLE.in_use:
             self.named()
 
     def named(self) -> Tensor:
         """The memory's name, made now where it has none."""
         if self.name is None:
-            self.name = names.memory_name(self._versions, self._origins, self._stand_in)  # type: ignore[arg-type]
+            self.name = names.memory_name(self._versions, self._origins, self._placeholder)  # type: ignore[arg-type]
         return self.name
 
     @property
@@ -161,17 +163,17 @@ class NativeMemory:
         make, core = getattr(_native, f"Version{self.kind.suffix}").fresh, self.kind.core()
         return [make(core, origin) if v is None else v for v, origin in zip(self.versions, self.origins)]
 
-    def advanced(self, versions: Any, stand_in: Tensor | None, pending: Any = None) -> NativeMemory:
+    def advanced(self, versions: Any, placeholder: Tensor | None, pending: Any = None) -> NativeMemory:
         """The memory after a call."""
         origins = self.origins if self._origins is None else self._origins
-        return NativeMemory(self.kind, versions, origins, stand_in, None, None if stand_in is None else pending)
+        return NativeMemory(self.kind, versions, origins, placeholder, None, None if placeholder is None else pending)
 
     def detach(self) -> NativeMemory:
         name = None if self.name is None else self.name.detach()
         return NativeMemory(self.kind, self._versions, self._origins, None, name)
 
     def clone(self) -> NativeMemory:
-        return self.advanced([None if v is None else v.copied() for v in self.versions], self.stand_in, self.pending)
+        return self.advanced([None if v is None else v.copied() for v in self.versions], self.placeholder, self.pending)
 
     def blend(self, mask: Tensor, other: NativeMemory) -> NativeMemory:
         """Per batch element, the other memory where `mask` holds."""
@@ -182,12 +184,14 @@ class NativeMemory:
         taken = mask.tolist()
         versions = [theirs if take else ours for take, ours, theirs in zip(taken, self.versions, other.versions)]
         origins = [theirs if take else ours for take, ours, theirs in zip(taken, self.origins, other.origins)]
-        return NativeMemory(self.kind, versions, origins, stand_ins.chosen(mask, other.stand_in, self.stand_in))
+        return NativeMemory(
+            self.kind, versions, origins, placeholders.chosen(mask, other.placeholder, self.placeholder)
+        )
 
     def select(self, index: Tensor) -> NativeMemory:
         at = index.tolist()
-        stand_in = None if self.stand_in is None else stand_ins.Select.apply(self.stand_in, index)
-        return NativeMemory(self.kind, [self.versions[b] for b in at], [self.origins[b] for b in at], stand_in)
+        placeholder = None if self.placeholder is None else placeholders.Select.apply(self.placeholder, index)
+        return NativeMemory(self.kind, [self.versions[b] for b in at], [self.origins[b] for b in at], placeholder)
 
     @classmethod
     def cat(cls, stores: Sequence[NativeMemory]) -> NativeMemory:
@@ -196,9 +200,11 @@ class NativeMemory:
             raise ValueError(
                 f"states: expected memories of one kind, got {', '.join(map(str, sorted(kinds, key=str)))}"
             )
-        stand_in = stand_ins.joined([store.stand_in for store in stores], [len(store.versions) for store in stores])
+        placeholder = placeholders.joined(
+            [store.placeholder for store in stores], [len(store.versions) for store in stores]
+        )
         versions = [version for store in stores for version in store.versions]
-        return cls(stores[0].kind, versions, [origin for store in stores for origin in store.origins], stand_in)
+        return cls(stores[0].kind, versions, [origin for store in stores for origin in store.origins], placeholder)
 
     @property
     def index_used(self) -> tuple[str, ...]:
@@ -282,7 +288,7 @@ class NativeMemory:
             kind,
             [None] * len(self.versions),
             [None if origin is None else origins[id(origin)] for origin in self.origins],
-            None if self.stand_in is None else stand_ins.Cast.apply(self.stand_in, dtype),
+            None if self.placeholder is None else placeholders.Cast.apply(self.placeholder, dtype),
         )
         memory._restore([saved_part(None if v is None else v.export()) for v in self.versions])
         return memory
@@ -303,8 +309,8 @@ class NativeMemory:
             if usage is not None:
                 used, values = self.usage_rows(b)
                 usage[b, used] = values
-        if self.stand_in is not None:
-            words = stand_ins.ToDense.apply(self.stand_in, words)
+        if self.placeholder is not None:
+            words = placeholders.ToDense.apply(self.placeholder, words)
         return DenseMemory(words, last_access, last_access.amax(dim=1), start, usage)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -358,7 +364,7 @@ def fresh_memory(batch: int, kind: Kind, initial: Tensor | None) -> NativeMemory
         origins = made * batch if initial.dim() == 2 else list(made)
     memory = NativeMemory(kind, [None] * batch, origins)
     if initial is not None and initial.requires_grad and torch.is_grad_enabled():
-        memory.stand_in = stand_ins.Begin.apply(initial, batch, initial.is_leaf)
+        memory.placeholder = placeholders.Begin.apply(initial, batch, initial.is_leaf)
     return memory
 
 
@@ -400,7 +406,7 @@ def from_dense(dense: DenseMemory, k_links: int, link_parts: list[dict[str, Tens
         parts.append(part if touched else None)
     memory._restore(parts)
     if dense.words.requires_grad:
-        memory.stand_in = stand_ins.FromDense.apply(dense.words.to(words.device))
+        memory.placeholder = placeholders.FromDense.apply(dense.words.to(words.device))
     return memory
 
 

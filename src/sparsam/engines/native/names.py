@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sparsam.engines.native import stand_ins
+from sparsam.engines.native import placeholders
 
 
 class Owner(np.ndarray):
@@ -62,12 +62,12 @@ class Table:
 TABLE = Table()
 
 
-def memory_name(versions: list[Any], origins: list[Any], stand_in: Tensor | None) -> Tensor:
-    """A name for the memories of a batch; gradients flow to their stand-in in the graph of eager calls."""
-    if stand_in is None:
+def memory_name(versions: list[Any], origins: list[Any], placeholder: Tensor | None) -> Tensor:
+    """A name for the memories of a batch; gradients flow to their placeholder in the graph of eager calls."""
+    if placeholder is None:
         return TABLE.name((versions, origins), len(versions), 0.0)
     with torch.enable_grad():  # it is kept, for calls with gradients too
-        return ToName.apply(stand_in, versions, origins)  # type: ignore[no-any-return]
+        return ToName.apply(placeholder, versions, origins)  # type: ignore[no-any-return]
 
 
 def named_memory(name: Tensor) -> tuple[list[Any], list[Any]]:
@@ -114,10 +114,10 @@ def named_gradients(name: Tensor | None) -> Gradients:
 
 
 class ToName(torch.autograd.Function):
-    """From the stand-in of a memory in eager calls to its name."""
+    """From the placeholder of a memory in eager calls to its name."""
 
     @staticmethod
-    def forward(ctx: Any, stand_in: Tensor, versions: list[Any], origins: list[Any]) -> Tensor:
+    def forward(ctx: Any, placeholder: Tensor, versions: list[Any], origins: list[Any]) -> Tensor:
         return TABLE.name((versions, origins), len(versions), 0.0)
 
     @staticmethod
@@ -131,11 +131,11 @@ class ToName(torch.autograd.Function):
 
 
 class FromName(torch.autograd.Function):
-    """From a name to the stand-in of its memory in eager calls."""
+    """From a name to the placeholder of its memory in eager calls."""
 
     @staticmethod
     def forward(ctx: Any, name: Tensor, like: Tensor, shape: tuple[int, ...]) -> Tensor:
-        return stand_ins.stand_in(like, shape)
+        return placeholders.placeholder(like, shape)
 
     @staticmethod
     @once_differentiable

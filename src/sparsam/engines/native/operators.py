@@ -16,7 +16,7 @@ from torch import Tensor
 from sparsam.engines import boundary
 from sparsam.engines.boundary import FLOATS, Inputs, Outputs, inputs_of
 from sparsam.engines.engine import Cell, Ran, traced_description
-from sparsam.engines.native import names, stand_ins
+from sparsam.engines.native import names, placeholders
 from sparsam.engines.native.call import NativeCall
 from sparsam.engines.native.engine import CELLS, core_sizes
 from sparsam.engines.native.links import NativeLinks
@@ -184,7 +184,7 @@ def begin_backward(d_memory: Tensor, words: Tensor) -> Tensor:
         return torch.zeros_like(words)
     found = found.coalesce()
     at = found.indices()[1:] if words.dim() == 2 else found.indices()
-    return stand_ins.sparse_rows(at, found.values(), tuple(words.shape)).to_dense().to(words.dtype)
+    return placeholders.sparse_rows(at, found.values(), tuple(words.shape)).to_dense().to(words.dtype)
 
 
 def begin_backward_fake(d_memory: Tensor, words: Tensor) -> Tensor:
@@ -215,7 +215,7 @@ def choose_backward(mask: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
     found = names.named_gradients(gradient)
     halves = []
     for side in (mask, ~mask):
-        memory, links = (None if g is None else stand_ins.of_elements(g, side) for g in (found.memory, found.links))
+        memory, links = (None if g is None else placeholders.of_elements(g, side) for g in (found.memory, found.links))
         halves.append(names.gradient_name(memory, links, len(mask)))
     return halves[0], halves[1]
 
@@ -238,7 +238,7 @@ def traced_name(memory: NativeMemory, like: Tensor) -> Tensor:
         return memory.name
     versions, origins = memory._versions, memory._origins
     blank = isinstance(versions, list) and all(v is None for v in versions)
-    if memory._stand_in is None and blank and all(o is None for o in origins):  # type: ignore[union-attr]
+    if memory._placeholder is None and blank and all(o is None for o in origins):  # type: ignore[union-attr]
         name: Tensor = torch.ops.sparsam.blank(len(versions), kind_text(memory.kind), like.detach())
         return name
     raise RuntimeError(
@@ -261,7 +261,7 @@ def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tens
     """A run of the native engine as a node of the graph that is traced."""
     sizes: SparseSizes = memory.sizes
     text = traced_description(memory, record)
-    if sizes.k_links and state.links.stand_in is not None:
+    if sizes.k_links and state.links.placeholder is not None:
         raise RuntimeError("state: expected state.detach() of an eager call with link_gradients=True")
     name = traced_name(state.memory, x)
     floats = boundary.inputs(cell, x, state, None)[:FLOATS]

@@ -370,23 +370,23 @@ def train(
     try:
         if config.workers and processes.size > 1:
             raise ValueError("workers: expected 0 under torchrun, which is the other kind of parallel training")
-        opening = OpenRun(config, RunFolder(folder), processes, resume, force, accept)
-        opening.open()
-        return _carry_out(opening, processes, display, quiet)
+        opened = OpenRun(config, RunFolder(folder), processes, resume, force, accept)
+        opened.open()
+        return _carry_out(opened, processes, display, quiet)
     finally:
         processes.close()
 
 
-def _carry_out(opening: OpenRun, processes: Processes, display: progress.Progress | None, quiet: bool) -> Outcome:
-    config, learner = opening.config, opening.learner
+def _carry_out(opened: OpenRun, processes: Processes, display: progress.Progress | None, quiet: bool) -> Outcome:
+    config, learner = opened.config, opened.learner
     if processes.rank != 0:
         display = progress.Silent()
     display = display or progress.choose(f"{config.model.name} on {config.task.name}", quiet)
-    run = Run(config, opening.folder, learner, display, processes.rank == 0, processes.share, processes.size)
+    run = Run(config, opened.folder, learner, display, processes.rank == 0, processes.share, processes.size)
     failed = True
     try:
-        if opening.saved is not None:
-            run.restore(opening.saved)
+        if opened.saved is not None:
+            run.restore(opened.saved)
         if config.workers:
             from sparsam.lab.training.workers import train_with_workers
 
@@ -398,7 +398,7 @@ def _carry_out(opening: OpenRun, processes: Processes, display: progress.Progres
         return outcome
     finally:
         run.close()
-        opening.close(discard=failed and run.step == 0)
+        opened.close(discard=failed and run.step == 0)
 
 
 def _train_here(run: Run, learner: Learner, processes: Processes) -> Outcome:

@@ -147,7 +147,7 @@ def test_a_replayed_sequence_is_a_node_of_the_boundary(monkeypatch):
 
 @pytest.mark.parametrize("steps", [*range(1, 40), 127, 128, 400])
 def test_pieces_make_up_a_sequence(steps):
-    found = graphs.pieces(steps)
+    found = graphs.capture_lengths(steps)
     assert sum(found) == steps and len(set(found)) == len(found)
     assert all(count < graphs.SHORT or count & (count - 1) == 0 for count in found)
 

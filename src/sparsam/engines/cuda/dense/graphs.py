@@ -50,7 +50,7 @@ def plain_sequence(step: Step, x: Tensor, state: tuple[Tensor, ...], ends: Tenso
     return torch.stack(outputs), *state
 
 
-def pieces(steps: int) -> list[int]:
+def capture_lengths(steps: int) -> list[int]:
     """The lengths of the captures that make up a sequence: powers of two, the longest first, and a short rest."""
     powers = [1 << bit for bit in reversed(range(steps.bit_length())) if steps >> bit & 1]
     rest = steps % SHORT
@@ -94,7 +94,7 @@ class Sequences:
         if self.whole.setdefault(key, steps) == steps:
             return self._piece(key, x, state, ends, differentiated, wanted)
         outputs, begin = [], 0
-        for count in pieces(steps):
+        for count in capture_lengths(steps):
             left = None if ends is None else ends - begin
             y, *after = self._piece(key, x[begin : begin + count], state, left, differentiated, wanted)
             outputs.append(y)

@@ -1,4 +1,4 @@
-"""What stands for a native memory in the autograd graph: tensors of the memory's shape without storage.
+"""Placeholders of native memories in the autograd graph: tensors of the memory's shape without storage.
 
 Their gradients are sparse: rows and words, never N times W numbers. Between two calls of the core the gradient is an
 empty one, and the rows stay in the core (`Pending` of csrc/memory/pending_gradients.h): autograd decides which call
@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 
-def stand_in(like: Tensor, shape: tuple[int, ...]) -> Tensor:
+def placeholder(like: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A tensor of zeros with the storage of one number: what a memory (B, N, W) is in the autograd graph."""
     return zero(like.dtype).expand(shape)
 
@@ -63,12 +63,12 @@ def of_elements(gradient: Tensor, mask: Tensor) -> Tensor:
 
 
 class Begin(torch.autograd.Function):
-    """From a user's initial memory (N, W) or (B, N, W) to the stand-in; a leaf gets a sparse gradient."""
+    """From a user's initial memory (N, W) or (B, N, W) to the placeholder; a leaf gets a sparse gradient."""
 
     @staticmethod
     def forward(ctx: Any, memory: Tensor, batch: int, leaf: bool) -> Tensor:
         ctx.shape, ctx.leaf = tuple(memory.shape), leaf
-        return stand_in(memory, (batch, *memory.shape[-2:]))
+        return placeholder(memory, (batch, *memory.shape[-2:]))
 
     @staticmethod
     @once_differentiable
@@ -83,11 +83,11 @@ class Begin(torch.autograd.Function):
 
 
 class FromDense(torch.autograd.Function):
-    """From all words (B, N, W) of a dense memory to the stand-in."""
+    """From all words (B, N, W) of a dense memory to the placeholder."""
 
     @staticmethod
     def forward(ctx: Any, words: Tensor) -> Tensor:
-        return stand_in(words, tuple(words.shape))
+        return placeholder(words, tuple(words.shape))
 
     @staticmethod
     @once_differentiable
@@ -96,7 +96,7 @@ class FromDense(torch.autograd.Function):
 
 
 class ToDense(torch.autograd.Function):
-    """From the stand-in to all words (B, N, W), whose numbers are given."""
+    """From the placeholder to all words (B, N, W), whose numbers are given."""
 
     @staticmethod
     def forward(ctx: Any, held: Tensor, words: Tensor) -> Tensor:
@@ -109,12 +109,12 @@ class ToDense(torch.autograd.Function):
 
 
 class Cast(torch.autograd.Function):
-    """The stand-in in another floating-point type."""
+    """The placeholder in another floating-point type."""
 
     @staticmethod
     def forward(ctx: Any, held: Tensor, dtype: torch.dtype) -> Tensor:
         ctx.dtype = held.dtype
-        return stand_in(torch.empty((), dtype=dtype, device="cpu"), tuple(held.shape))
+        return placeholder(torch.empty((), dtype=dtype, device="cpu"), tuple(held.shape))
 
     @staticmethod
     @once_differentiable
@@ -123,12 +123,12 @@ class Cast(torch.autograd.Function):
 
 
 class Choose(torch.autograd.Function):
-    """Per batch element one of two stand-ins: its gradient goes to the memory that it came from."""
+    """Per batch element one of two placeholders: its gradient goes to the memory that it came from."""
 
     @staticmethod
     def forward(ctx: Any, mask: Tensor, where_true: Tensor | None, where_false: Tensor | None, like: Tensor) -> Tensor:
         ctx.save_for_backward(mask)
-        return stand_in(like, tuple(like.shape))
+        return placeholder(like, tuple(like.shape))
 
     @staticmethod
     @once_differentiable
@@ -139,13 +139,13 @@ class Choose(torch.autograd.Function):
 
 
 class Select(torch.autograd.Function):
-    """Some batch elements of a stand-in, some of them perhaps more than once."""
+    """Some batch elements of a placeholder, some of them perhaps more than once."""
 
     @staticmethod
     def forward(ctx: Any, held: Tensor, index: Tensor) -> Tensor:
         ctx.save_for_backward(index)
         ctx.batch = held.shape[0]
-        return stand_in(held, (index.numel(), *held.shape[1:]))
+        return placeholder(held, (index.numel(), *held.shape[1:]))
 
     @staticmethod
     @once_differentiable
@@ -158,12 +158,12 @@ class Select(torch.autograd.Function):
 
 
 class Join(torch.autograd.Function):
-    """Stand-ins of several batches as one; None for a batch whose memory is constant."""
+    """Placeholders of several batches as one; None for a batch whose memory is constant."""
 
     @staticmethod
     def forward(ctx: Any, sizes: list[int], like: Tensor, *held: Tensor | None) -> Tensor:
         ctx.sizes = sizes
-        return stand_in(like, (sum(sizes), *like.shape[1:]))
+        return placeholder(like, (sum(sizes), *like.shape[1:]))
 
     @staticmethod
     @once_differentiable
@@ -181,12 +181,12 @@ class Join(torch.autograd.Function):
 
 
 def chosen(mask: Tensor, where_true: Tensor | None, where_false: Tensor | None) -> Tensor | None:
-    """Per batch element one of two stand-ins; None stands for a constant."""
+    """Per batch element one of two placeholders; None stands for a constant."""
     like = where_true if where_true is not None else where_false
     return None if like is None else Choose.apply(mask, where_true, where_false, like.detach())
 
 
 def joined(held: list[Tensor | None], sizes: list[int]) -> Tensor | None:
-    """Stand-ins of several batches as one."""
+    """Placeholders of several batches as one."""
     like = next((one for one in held if one is not None), None)
     return None if like is None else Join.apply(sizes, like.detach(), *held)
