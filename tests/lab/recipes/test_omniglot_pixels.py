@@ -16,7 +16,6 @@ from sparsam.lab.recipes.experiment import reproduce
 from sparsam.lab.recipes.omniglot_encoder import (
     contrastive_loss,
     load_encoder,
-    mean_and_deviation,
     nearest_neighbour,
     save_encoder,
     train_encoder,
@@ -160,6 +159,5 @@ def test_the_table_has_a_row_per_size():
 
 
 def test_seeds_give_mean_and_deviation():
-    assert mean_and_deviation([0.25]) == (0.25, 0.0)
     entry = [{"10": {"error": 0.2}}, {"10": {"error": 0.4}}]
     assert "| 10 | 0.300 ± 0.141 |" in recipe.seeds_table({"sam": entry})

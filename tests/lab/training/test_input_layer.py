@@ -149,7 +149,7 @@ def test_the_rate_falls_by_time():
     [
         ({"final_by": "hours"}, "optimizer.final_by: expected one of 'steps', 'seconds', got 'hours'"),
         ({"hold_share": 1.0}, "optimizer.hold_share: expected a share below 1, got 1.0"),
-        ({"input_layer_from": 2.0}, "optimizer.input_layer_from: expected a share from 0 to 1, got 2.0"),
+        ({"input_layer_from": 2.0}, "optimizer.input_layer_from: expected a number in \\[0.0, 1.0\\], got 2.0"),
         ({"input_layer_rate": 0.0}, "optimizer.input_layer_rate: expected a share up to 1, got 0.0"),
     ],
 )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean, median, stdev
+from statistics import mean, median
 from textwrap import fill
 from typing import Any
+
+from sparsam.lab.recipes.tables import spread, table
 
 __all__ = [
     "Claim", "Records", "count", "differences", "end", "mean", "median", "protocol", "runs_of", "shell", "spread", "table",
@@ -53,13 +55,6 @@ class Records:
         return lines[0]["reached"]
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A Markdown table."""
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join("-" if cell is None else str(cell) for cell in row) + " |" for row in rows]
-    return "\n".join(lines)
-
-
 def shell(commands: Iterable[str], width: int = 96) -> str:
     """A block of commands; long ones are continued over lines, each of which begins with an option."""
     lines: list[str] = []
@@ -73,14 +68,6 @@ def shell(commands: Iterable[str], width: int = 96) -> str:
                 lines[-1] += " \\"
                 lines.append(f"        {option}")
     return "\n".join(lines)
-
-
-def spread(values: Sequence[float], digits: int = 1, unit: str = "") -> str:
-    """Mean ± standard deviation over seeds; of one seed its value."""
-    if not values:
-        return "-"
-    deviation = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
-    return f"{mean(values):.{digits}f}{deviation}{unit}"
 
 
 def count(value: float) -> str:

@@ -24,7 +24,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 import torch
@@ -32,6 +31,7 @@ import torch
 from sparsam.lab.data.babi_official import STEMS
 from sparsam.lab.recipes import babi_paper as paper
 from sparsam.lab.recipes.experiment import Experiment, grid, register
+from sparsam.lab.recipes.tables import spread, table
 from sparsam.lab.training.config import CurriculumConfig, ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 from sparsam.start import Start
 
@@ -65,6 +65,7 @@ STARTS = {
     "paper": dict.fromkeys(_INTERFACE, _OPEN) | dict.fromkeys(("ntm", "dnc"), Start(forget=_OPEN.forget)),
 }
 LONG = 40_000  # minibatches
+TASK_NAMES = {task: f"{task}: {stem.replace('-', ' ')}" for task, stem in STEMS.items()}
 CLAIM = "Error on the test questions of bAbI (en-10k), one model for all 20 tasks"
 PROTOCOL = (
     "The original stories, each drawn equally often; minibatches of 32 in four groups, each from a bucket of its own; "
@@ -157,11 +158,11 @@ def report(out: str | Path) -> str:
         lines += [f"# Babi, {protocol}: best runs, chosen by validation error (%)", ""]
         lines += [results_table({**best, **paper_results()}), ""]
         lines += [f"# Babi, {protocol}: all runs, mean ± deviation (%)", "", spread_table(tests), ""]
-        lines += ["| model | runs | mean error (%) | failed tasks |", "|---|---|---|---|"]
-        for model, results in tests.items():
-            errors, failed = [100 * test["mean"] for test in results], [test["failed"] for test in results]
-            lines.append(f"| {model} | {len(results)} | {_spread(errors)} | {_spread(failed)} |")
-        lines.append("")
+        rows = [
+            [model, len(found), spread([100 * r["mean"] for r in found]), spread([r["failed"] for r in found])]
+            for model, found in tests.items()
+        ]
+        lines += [table(["model", "runs", "mean error (%)", "failed tasks"], rows), ""]
     text = "\n".join(lines)
     (Path(out) / "results.md").write_text(text)
     return text
@@ -169,32 +170,27 @@ def report(out: str | Path) -> str:
 
 def results_table(results: dict[str, dict[str, Any]]) -> str:
     """Columns of `evaluate_run`, one per run, as the paper's table in Markdown (percent)."""
-    lines = ["| task | " + " | ".join(results) + " |", "|---|" + "---|" * len(results)]
-    for task, stem in STEMS.items():
-        cells = [_percent(result["tasks"].get(task, result["tasks"].get(str(task)))) for result in results.values()]
-        lines.append(f"| {task}: {stem.replace('-', ' ')} | " + " | ".join(cells) + " |")
-    lines.append("| mean error (%) | " + " | ".join(_percent(r["mean"]) for r in results.values()) + " |")
-    lines.append("| failed (> 5%) | " + " | ".join(str(r["failed"]) for r in results.values()) + " |")
+    rows = [
+        [name, *(_percent(r["tasks"].get(task, r["tasks"].get(str(task)))) for r in results.values())]
+        for task, name in TASK_NAMES.items()
+    ]
+    rows.append(["mean error (%)", *(_percent(result["mean"]) for result in results.values())])
+    rows.append(["failed (> 5%)", *(result["failed"] for result in results.values())])
     notes = dict.fromkeys(note for result in results.values() for note in result["notes"])
-    return "\n".join([*lines, "", *(f"* {note}" for note in notes)])
+    return "\n".join([table(["task", *results], rows), "", *(f"* {note}" for note in notes)])
 
 
 def spread_table(results: dict[str, list[dict[str, Any]]]) -> str:
     """Mean and deviation over the runs of each model, task by task, beside the paper's table of 15 runs (percent)."""
     heads = [f"{model} ({len(runs)})" for model, runs in results.items()] + [f"{model} (paper)" for model in paper.MEAN]
-    lines = ["| task | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
-    for task, stem in STEMS.items():
-        cells = [_spread([100 * run["tasks"][str(task)] for run in _with_text_keys(runs)]) for runs in results.values()]
-        cells += [f"{error:.1f} ± {deviation:.1f}" for error, deviation in (p[task - 1] for p in paper.MEAN.values())]
-        lines.append(f"| {task}: {stem.replace('-', ' ')} | " + " | ".join(cells) + " |")
-    cells = [_spread([100 * run["mean"] for run in runs]) for runs in results.values()]
-    cells += [f"{error:.1f} ± {deviation:.1f}" for error, deviation in paper.OVER_TASKS.values()]
-    return "\n".join([*lines, "| mean error (%) | " + " | ".join(cells) + " |"])
-
-
-def _with_text_keys(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same results with task numbers as JSON has them."""
-    return [{**run, "tasks": {str(task): error for task, error in run["tasks"].items()}} for run in runs]
+    rows = []
+    for task, name in TASK_NAMES.items():
+        ours = [[100 * r["tasks"].get(task, r["tasks"].get(str(task))) for r in runs] for runs in results.values()]
+        theirs = [f"{error:.1f} ± {deviation:.1f}" for error, deviation in (p[task - 1] for p in paper.MEAN.values())]
+        rows.append([name, *map(spread, ours), *theirs])
+    means = [spread([100 * run["mean"] for run in runs]) for runs in results.values()]
+    theirs = [f"{error:.1f} ± {deviation:.1f}" for error, deviation in paper.OVER_TASKS.values()]
+    return table(["task", *heads], [*rows, ["mean error (%)", *means, *theirs]])
 
 
 def paper_results() -> dict[str, dict[str, Any]]:
@@ -210,11 +206,6 @@ def paper_results() -> dict[str, dict[str, Any]]:
             "notes": [],
         }
     return results
-
-
-def _spread(values: Sequence[float]) -> str:
-    deviation = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{mean(values):.1f}{deviation}"
 
 
 def _percent(share: float | None) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sparsam.lab.recipes import tables
 from sparsam.lab.registry import Registry
 from sparsam.lab.training.config import RunConfig
 from sparsam.lab.training.folder import RunFolder
@@ -194,14 +195,11 @@ def table(rows: list[dict[str, Any]]) -> str:
     keys = [key for key in keys if any(row.get(key) is not None for row in rows)]
     sizes = list(dict.fromkeys(size for row in rows for size in row.get("tests", {})))
     head = [key.replace("_", " ") for key in keys] + [f"at {int(size):,}" for size in sizes]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines = []
     for row in rows:
-        cells = [_text(row.get(key)) for key in keys]
-        for size in sizes:
-            test = row.get("tests", {}).get(size, {})
-            cells.append(_text(next(iter(test.values()), None)))
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        tests = [next(iter(row.get("tests", {}).get(size, {}).values()), None) for size in sizes]
+        lines.append([_text(value) for value in (*(row.get(key) for key in keys), *tests)])
+    return tables.table(head, lines)
 
 
 def _text(value: Any) -> str:

@@ -18,7 +18,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -133,8 +132,3 @@ def load_encoder(task: Any, path: Path) -> LabelledImages:
     layer = task.input_layer()
     layer.images.load_state_dict(weights)
     return layer.eval()
-
-
-def mean_and_deviation(values: list[float]) -> tuple[float, float]:
-    """Of several seeds; the deviation is that of a sample."""
-    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

@@ -25,11 +25,11 @@ from typing import Any
 from sparsam.lab.recipes.experiment import Experiment, grid, register
 from sparsam.lab.recipes.omniglot_encoder import (
     load_encoder,
-    mean_and_deviation,
     nearest_neighbour,
     save_encoder,
     train_encoder,
 )
+from sparsam.lab.recipes.tables import spread, table
 from sparsam.lab.training.config import CurriculumConfig, ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 from sparsam.start import Start
 
@@ -244,12 +244,10 @@ def report(out: str | Path, sizes: Sequence[int] = SIZES, episodes: int = EPISOD
 
 def results_table(results: dict[str, dict[str, Any]]) -> str:
     """`evaluate_run` of several runs in Markdown: error over the number of characters."""
-    sizes = list(dict.fromkeys(size for result in results.values() for size in result))
-    lines = ["| characters | chance | " + " | ".join(results) + " |", "|---|---|" + "---|" * len(results)]
-    for size in sizes:
-        cells = [_cell(result.get(size)) for result in results.values()]
-        lines.append(f"| {size} | {1 - 1 / int(size):.3f} | " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "", "Error over all presentations; in brackets that of the 2nd and of the 10th."])
+    sizes = dict.fromkeys(size for result in results.values() for size in result)
+    rows = [[s, f"{1 - 1 / int(s):.3f}", *(_cell(result.get(s)) for result in results.values())] for s in sizes]
+    text = table(["characters", "chance", *results], rows)
+    return f"{text}\n\nError over all presentations; in brackets that of the 2nd and of the 10th."
 
 
 def _cell(entry: dict[str, Any] | None) -> str:
@@ -261,16 +259,12 @@ def _cell(entry: dict[str, Any] | None) -> str:
 
 def seeds_table(results: dict[str, list[dict[str, Any]]]) -> str:
     """Mean and deviation of the error over seeds, a row for each number of characters."""
-    sizes = list(dict.fromkeys(size for each in results.values() for result in each for size in result))
-    lines = ["| characters | " + " | ".join(f"{model} ({len(each)})" for model, each in results.items()) + " |"]
-    lines.append("|---|" + "---|" * len(results))
-    for size in sizes:
-        cells = []
-        for each in results.values():
-            mean, deviation = mean_and_deviation([result[size]["error"] for result in each if size in result])
-            cells.append(f"{mean:.3f} ± {deviation:.3f}")
-        lines.append(f"| {size} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    sizes = dict.fromkeys(size for each in results.values() for result in each for size in result)
+    rows = [
+        [size, *(spread([r[size]["error"] for r in each if size in r], 3) for each in results.values())]
+        for size in sizes
+    ]
+    return table(["characters", *(f"{model} ({len(each)})" for model, each in results.items())], rows)
 
 
 def _kept(file: Path, sizes: Sequence[str]) -> dict[str, Any] | None:

@@ -10,7 +10,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 from sparsam import checks
@@ -19,6 +18,7 @@ from sparsam.lab.agents.config import AgentConfig, AgentFolder, CoreConfig, Envi
 from sparsam.lab.agents.cores import CORES
 from sparsam.lab.agents.environments import HORIZONS, POPGYM
 from sparsam.lab.recipes.experiment import Experiment, register
+from sparsam.lab.recipes.tables import spread, table
 from sparsam.lab.training.files import write_atomic
 from sparsam.lab.training.folder import RunFolder
 
@@ -158,16 +158,9 @@ def report(out: str | Path) -> str:
     """Mean and deviation over seeds, an environment a row and a core a column."""
     rows = json.loads((Path(out) / "summary.json").read_text())["rows"]
     cores = list(dict.fromkeys(row["core"] for row in rows))
-    lines = ["| environment | " + " | ".join(cores) + " |", "|---|" + "---|" * len(cores)]
-    for environment in dict.fromkeys(row["environment"] for row in rows):
-        cells = []
-        for core in cores:
-            mine = [
-                r["mean_return"]
-                for r in rows
-                if (r["environment"], r["core"]) == (environment, core) and r["mean_return"] is not None
-            ]
-            deviation = f" ± {stdev(mine):.3f}" if len(mine) > 1 else ""
-            cells.append(f"{mean(mine):+.3f}{deviation}" if mine else "-")
-        lines.append(f"| {environment} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    found: dict[str, dict[str, list[float]]] = {}
+    for row in rows:
+        mine = found.setdefault(row["environment"], {}).setdefault(row["core"], [])
+        mine += [] if row["mean_return"] is None else [row["mean_return"]]
+    lines = [[name, *(spread(by_core.get(core, []), 3) for core in cores)] for name, by_core in found.items()]
+    return table(["environment", *cores], lines)

@@ -35,6 +35,9 @@ OPTIMIZERS = ("adam", "rmsprop")
 RATES_FALL_BY = ("steps", "seconds")
 WHEN_WORKERS_DIE = ("replace", "end")
 
+_LEAST = dict.fromkeys(("batch_size", "steps", "threads", "log_every", "checkpoint_every"), 1)
+_LEAST |= dict.fromkeys(("eval_every", "eval_batches", "eval_batch_size"), 1)
+_LEAST |= dict.fromkeys(("seconds", "workers", "checkpoint_seconds"), 0)
 # More than anybody needs, and less than what makes a machine stand still.
 _MOST = {"threads": 1024, "workers": 1024, "batch_size": 2**20, "eval_batch_size": 2**20, "steps": 2**53}
 
@@ -85,32 +88,21 @@ class OptimizerConfig:
     def __post_init__(self) -> None:
         check_fields(self, "optimizer.")
         checks.one_of("optimizer.name", self.name, OPTIMIZERS)
-        if self.learning_rate <= 0:
-            raise ValueError(f"optimizer.learning_rate: expected a positive number, got {self.learning_rate}")
-        if self.final_rate is not None and self.final_rate <= 0:
-            raise ValueError(f"optimizer.final_rate: expected a positive number, got {self.final_rate}")
-        checks.number_in("optimizer.decay", self.decay, 0.0, 1.0)
-        checks.number_in("optimizer.momentum", self.momentum, 0.0, 1.0)
-        checks.number_in("optimizer.beta2", self.beta2, 0.0, 1.0)
-        if self.epsilon < 0:
-            raise ValueError(f"optimizer.epsilon: expected 0 or more, got {self.epsilon}")
-        if self.warmup < 0:
-            raise ValueError(f"optimizer.warmup: expected 0 or more, got {self.warmup}")
-        if self.hold < 0:
-            raise ValueError(f"optimizer.hold: expected 0 or more, got {self.hold}")
         checks.one_of("optimizer.final_by", self.final_by, RATES_FALL_BY)
+        for name in ("learning_rate", "final_rate"):
+            if (value := getattr(self, name)) is not None and value <= 0:
+                raise ValueError(f"optimizer.{name}: expected a positive number, got {value}")
+        for name in ("decay", "momentum", "beta2", "input_layer_from"):
+            checks.number_in(f"optimizer.{name}", getattr(self, name), 0.0, 1.0)
+        for name in ("epsilon", "warmup", "hold", "clip", "patience"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"optimizer.{name}: expected 0 or more, got {getattr(self, name)}")
         if not 0 <= self.hold_share < 1:
             raise ValueError(f"optimizer.hold_share: expected a share below 1, got {self.hold_share}")
-        if not 0 <= self.input_layer_from <= 1:
-            raise ValueError(f"optimizer.input_layer_from: expected a share from 0 to 1, got {self.input_layer_from}")
         if not 0 < self.input_layer_rate <= 1:
             raise ValueError(f"optimizer.input_layer_rate: expected a share up to 1, got {self.input_layer_rate}")
-        if self.clip < 0:
-            raise ValueError(f"optimizer.clip: expected 0 (off) or more, got {self.clip}")
         if self.full_rate_level is not None and self.full_rate_level < 1:
             raise ValueError(f"optimizer.full_rate_level: expected at least 1, got {self.full_rate_level}")
-        if self.patience < 0:
-            raise ValueError(f"optimizer.patience: expected 0 or more, got {self.patience}")
 
 
 @dataclass
@@ -179,26 +171,12 @@ class RunConfig:
         checks.one_of("when_workers_die", self.when_workers_die, WHEN_WORKERS_DIE)
         if not self.wait_seconds > 0:
             raise ValueError(f"wait_seconds: expected a positive number, got {self.wait_seconds}")
-        for key in (
-            "batch_size",
-            "steps",
-            "log_every",
-            "eval_every",
-            "eval_batches",
-            "eval_batch_size",
-            "checkpoint_every",
-        ):
-            if getattr(self, key) < 1:
-                raise ValueError(f"{key}: expected at least 1, got {getattr(self, key)}")
-        if self.seconds is not None and self.seconds < 0:
-            raise ValueError(f"seconds: expected 0 or more, got {self.seconds}")
-        if self.checkpoint_seconds < 0:
-            raise ValueError(f"checkpoint_seconds: expected 0 or more, got {self.checkpoint_seconds}")
+        for key, least in _LEAST.items():
+            if (value := getattr(self, key)) is not None and value < least:
+                raise ValueError(f"{key}: expected at least {least}, got {value}")
         for key, most in _MOST.items():
             if (getattr(self, key) or 0) > most:
                 raise ValueError(f"{key}: expected at most {most:,}, got {getattr(self, key)}")
-        if self.threads is not None and self.threads < 1:
-            raise ValueError(f"threads: expected at least 1, got {self.threads}")
         by_time = self.optimizer.final_rate is not None and self.optimizer.final_by == "seconds"
         if by_time and self.seconds is None:
             raise ValueError("optimizer.final_by: expected 'steps' for a run without seconds, got 'seconds'")
@@ -208,8 +186,6 @@ class RunConfig:
                 "workers: expected 0 with optimizer.final_by 'seconds', input_layer_from or input_layer_rate, "
                 f"got {self.workers}"
             )
-        if self.workers < 0:
-            raise ValueError(f"workers: expected 0 (train in this process) or more, got {self.workers}")
 
     def to_dict(self) -> dict[str, Any]:
         plain = {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}
