@@ -94,21 +94,21 @@ def _check(index: Index, **highest: int) -> None:
 class Scan(Index):
     """A scan of every word in four bits a component; the best by estimated score are scored exactly.
 
-    What it finds depends on words, rows, seed and query, and in a long call on when words were put into cells. On words
-    of trained models it finds 0.95 of the true K or more (`docs/notebook/search.md`), those that lie far
-    from the query too, which hashes and trees miss.
+    On words of trained models it finds at least 0.95 of the true K (`docs/notebook/search.md`), including words far
+    from the query, which hashes and trees miss. The result depends on the words, their rows, the seed and the query,
+    and in a long call on when words were sorted into cells.
 
-    Many words are put into cells: those that a memory is pre-loaded with, from 65,536 on, and those that were written,
-    from 200,000 on, in a call of 2,048 steps or more. A query reads the cells near it and, of all others, the words
-    that may be as similar: a few hundredths of them.
+    Large memories are sorted into cells: a pre-loaded memory of 65,536 words or more, and 200,000 or more written words
+    in a call of at least 2,048 steps. A query reads the cells near it, and those words of other cells that may be as
+    similar: a few per cent of them.
 
     Args:
         checks: the most words scored per query; a memory of no more words than this is searched exactly.
-        reach: how far from the centre of its cell, towards the query, a word is expected at most, in hundredths for
-            words of width 32 (it goes with one over the square root). More reads more words and finds more; 0 reads
-            all of them.
-        cells_from: words that were written from which on a long call puts them into cells.
-        seed: of the rotation before coding, and of the sample whose mean is the centre of the words.
+        reach: how far a word may lie from the centre of its cell towards the query, in hundredths for words of width
+            32 (for other widths it scales with one over the square root). A larger value reads more words and finds
+            more; 0 reads all of them.
+        cells_from: the number of written words from which a long call sorts them into cells.
+        seed: random seed of the rotation before coding and of the sample that estimates the words' centre.
     """
 
     name: ClassVar[str] = "scan"
@@ -144,7 +144,7 @@ class KDForest(Index):
         trees: number of trees, each in axes of its own.
         checks: leaves visited, and the most words scored, per query; with no more words than this, all are scored.
         leaf: words in a leaf before it is split.
-        seed: of the trees' axes.
+        seed: random seed of the trees' axes.
     """
 
     name: ClassVar[str] = "kdtree"
@@ -165,7 +165,7 @@ class LSH(Index):
     """Locality-sensitive hashing: signs of random projections, in several tables.
 
     The defaults are for training with hashing, as the paper did: they read a few buckets, in microseconds, and find
-    what lies near the query; a curriculum reaches level 4,096. More probes and checks find more
+    words near the query. A curriculum reaches level 4,096 with them. More probes and checks find more
     (`docs/howto/search.md`).
 
     Args:
@@ -174,7 +174,7 @@ class LSH(Index):
         probes: buckets read per query, over all tables.
         checks: the most words scored per query; with no more words than this, all are scored.
         few: with no more words than this there are no tables: every query is compared with the sketches of all words.
-        seed: of the projections.
+        seed: random seed of the projections.
     """
 
     name: ClassVar[str] = "lsh"
@@ -198,13 +198,13 @@ class LSH(Index):
 @register
 @dataclass(frozen=True)
 class Auto(Index):
-    """Exact search while there are few words to look at, then an approximate index; it may switch inside a sequence.
+    """Exact search while there are few words, then an approximate index; it may switch inside a sequence.
 
     Args:
         index: the approximate index.
-        exact_until: the most words that are searched exactly; None for what was measured. For a scan that is 3,000, and
-            for words that were written, on processors with fast products of bytes, 200,000 in a call of 2,048 steps or
-            more and 600,000 in a shorter one.
+        exact_until: the most words that are searched exactly; None for the point from which the index was measured to
+            be faster. For a scan that is 3,000 words. On processors with fast products of bytes it is 200,000 written
+            words in a call of 2,048 steps or more, and 600,000 in a shorter one.
     """
 
     name: ClassVar[str] = "auto"

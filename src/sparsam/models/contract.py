@@ -110,8 +110,7 @@ class Recurrent(nn.Module, Generic[S]):
     def index_used(self) -> str:
         """What finds the K most similar words: "linear" (exact), an index, or for `auto` both and when.
 
-        "none" for a module that searches for no words. What answered in a call stands in the state that it returned,
-        `state.index_used`.
+        "none" for a module that does not search. The state that a call returns says what answered: `state.index_used`.
         """
         return self.plan.index
 
@@ -193,10 +192,10 @@ class Recurrent(nn.Module, Generic[S]):
         raise NotImplementedError
 
     def initial_state(self, batch_size: int, initial_memory: Tensor | None = None) -> S:
-        """What a call without a state starts from: all zero, the memory blank or `initial_memory`.
+        """The state that a call without one starts from: all zero, the memory blank or `initial_memory`.
 
-        `initial_memory` is (N, W), shared by the batch, or (B, N, W). The state keeps the numbers that it has now; a
-        gradient reaches it.
+        `initial_memory` is (N, W), shared by the batch, or (B, N, W). The state keeps a copy, and gradients flow back
+        to it.
         """
         checks.positive_int("batch_size", batch_size)
         plan, parameter = self._planned()
@@ -256,7 +255,7 @@ class Recurrent(nn.Module, Generic[S]):
 
         `state` continues from where another call ended. `lengths` (B,) marks padded batches: steps past an element's
         length change nothing and their outputs are 0. `resets` (T, B), or (B, T) with `batch_first`, is true where an
-        element starts anew before that step, from the state that its sequence began with. x may also be (T, I), one
+        element starts afresh before that step, in the state that its sequence began with. x may also be (T, I), one
         sequence without a batch, or a `PackedSequence`, which comes back as one.
         """
         if isinstance(x, PackedSequence):

@@ -18,6 +18,9 @@ def _over_sam(records: Records, what: str) -> float:
     return ratio
 
 
+RATIO = "SAM over nn.LSTM, B 8, T 100, 2 threads"
+
+
 def claims(records: Records) -> list[Claim]:
     filled = _over_sam(records, "filled")
     bytes_ = records.figure("memory", "NTM bytes over SAM bytes")
@@ -55,7 +58,7 @@ def cost(records: Records) -> str:
     larger = records.figure("speed", "SAM step at N = 1,000,000")
     over_lstm = max(  # of two benchmarks, the reading that favours SAM least
         records.figure("speed", "SAM step, N = 1,000,000 blank"),
-        records.figure("ratios", "SAM over nn.LSTM, B 8, T 100, 2 threads"),
+        records.figure("ratios", RATIO),
     )
     read = records["bench/speed"]["raw"]["us per step"]
     full = count(read["SAM filled 1,000,000"] / read["SAM 1,000,000"])
@@ -98,8 +101,9 @@ first checks outputs and gradients against the reference engine.
 ![Time per step over the number of words](../bench/speed.png)
 
 The paper did not measure a **blank** memory, with which most sequences begin. Only written words are searched, so a million
-blank words are nearly free. In a memory **full** of random words, exact search scores every word. NTM and DAM run with as many
-batch elements as fit into RAM, and their time is scaled to 8. NTM's step at a million words was measured twice,
+blank words are nearly free. `sparsam bench ratios` read {records.figure("ratios", RATIO):.2f} of `nn.LSTM`'s step; README has the larger. In a memory
+**full** of random words, exact search scores every word. NTM and DAM run with as many batch elements as fit into RAM, and
+their time is scaled to 8. NTM's step at a million words was measured twice,
 {curve_read:.1f} s and {lines_read:.1f} s; both ratios take the time that favours SAM least. Machine: {speed["processor"]}, {speed["threads"]} threads, torch
 {speed["torch"]}.
 
@@ -116,7 +120,7 @@ With approximate search, in a memory full of words that a trained model wrote, N
 
 ![Bytes kept for the backward pass](../bench/memory.png)
 
-Where a dense model does not fit into RAM, the picture shows an extrapolation and marks it.
+Where a dense model does not fit into RAM, the picture marks an extrapolation.
 
 ## SDNC and DNC
 

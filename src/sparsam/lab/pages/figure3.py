@@ -27,9 +27,15 @@ def _levels(rows: list[dict[str, Any]]) -> str:
     return ", ".join(count(row["level"]) for row in rows) or "-"
 
 
+def _best(record: dict[str, Any], task: str) -> str:
+    """The highest level of any seed of SAM with exact search, DAM and NTM."""
+    found = [runs_of(record, f"{task}-{model}") for model in ("sam-linear", "dam", "ntm")]
+    return ", ".join(count(max(run["level"] for run in runs)) for runs in found)
+
+
 def claims(records: Records) -> list[Claim]:
     rows, one_cue = records[OURS], records[PAPERS]
-    exact, lsh, dam = (runs_of(one_cue, f"recall-one-cue-{name}") for name in ("sam-linear", "sam-lsh", "dam"))
+    exact, lsh = (runs_of(one_cue, f"recall-one-cue-{name}") for name in ("sam-linear", "sam-lsh"))
     beyond = [*runs_of(rows, "recall-sam-lsh-list"), *runs_of(rows, "recall-sam-auto")]
     return [
         Claim(
@@ -43,9 +49,9 @@ def claims(records: Records) -> list[Claim]:
         Claim(
             "Figure 3: SAM further than DAM and NTM",
             "all three tasks",
-            f"recall: DAM {_levels(dam)}; copy and sort: {_levels(runs_of(rows, 'copy-dam'))}, "
-            f"{_levels(runs_of(rows, 'sort-dam'))}",
-            "1 to 3",
+            f"best level of SAM, DAM, NTM: recall {_best(one_cue, 'recall-one-cue')}; copy {_best(rows, 'copy')}; "
+            f"sort {_best(rows, 'sort')}",
+            "5; 1 to 3",
             "reproduced, dense models with fewer seeds and less time",
             "figure3",
             in_readme=False,

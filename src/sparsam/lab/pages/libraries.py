@@ -45,7 +45,7 @@ Microseconds a step (recall); ours are bold:
 
 {table(["", *points], rows)}
 
-{wrapped(f"The fastest library that finds as much on trained words takes so many times as long (target: 5): {faster}")}
+{wrapped(f"On trained words, the fastest library with at least the same recall takes this many times as long (target: 5): {faster}")}
 
 {_busy(points)}Machine: {machine["processor"]}. Record, with more settings: `docs/bench/libraries.json`.
 """
