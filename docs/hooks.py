@@ -79,15 +79,16 @@ def commands() -> str:
             if rows:
                 table = "| | | default |\n|---|---|---|\n" + "\n".join(rows)
                 parts.append(f'<div class="options" markdown>\n\n{table}\n\n</div>\n')
-        for name, child in sorted(getattr(command, "commands", {}).items()):
-            describe(child, f"{path} {name}", level + (path != "sparsam"))
+        for name in sorted(command.list_commands(None)) if hasattr(command, "list_commands") else ():
+            describe(command.get_command(None, name), f"{path} {name}", level + (path != "sparsam"))
 
     def option(parameter: Any) -> str | None:
         if parameter.name in ("help", "install_completion", "show_completion"):
             return None
         name = ", ".join(parameter.opts) if parameter.opts[0].startswith("-") else parameter.name.upper()
         default = parameter.show_default if isinstance(parameter.show_default, str) else parameter.default
-        shown = "" if default in (None, False, (), []) or callable(default) else str(default).replace("|", "\\|")
+        none = default is None or default is False or default in ((), []) or callable(default)
+        shown = "" if none else str(default).replace("|", "\\|")
         about = (getattr(parameter, "help", "") or "").replace("|", "\\|").replace("[", "\\[")
         return f"| `{name}` | {about} | {shown} |"
 

@@ -79,7 +79,7 @@ def test_what_is_no_ticket_is_refused():
     model, state, x = ran()
     ticket = state.ticket()
     for wrong in (ticket * 0.5, ticket + 1, -ticket, ticket.flip(1), torch.randn(5, tickets.WIDTH), ticket * torch.nan):
-        with pytest.raises(ValueError, match=r"tickets as state.ticket\(\) gave them"):
+        with pytest.raises(ValueError, match=r"tickets as state.ticket\(\) returned them"):
             model(x, wrong)
     for wrong in (ticket[:, :9], ticket[None], ticket[0]):
         with pytest.raises(ValueError, match="shape"):

@@ -79,7 +79,7 @@ def unpack(model: Any, packed: dict[str, Tensor], initial_memory: Tensor | None 
     """The state of `model` whose tensors these are."""
     begun = packed.get("begun")
     if not isinstance(begun, Tensor) or begun.dim() != 1:
-        raise ValueError(f"packed: expected what state.pack() gave, with begun (B,), got {sorted(packed)}")
+        raise ValueError(f"packed: expected what state.pack() returned, with begun (B,), got {sorted(packed)}")
     begun = begun.detach().cpu().bool()
     fresh = in_core(model.initial_state(len(begun), initial_memory).detach())
     fields: dict[str, Any] = {}

@@ -227,8 +227,8 @@ class State(Record):
         tensors = [value for _, value in self.values() if isinstance(value, Tensor)]
         if torch.is_grad_enabled() and any(value.requires_grad for value in tensors):
             warnings.warn(
-                "state: a TensorDict holds its tickets, through which no gradient passes; what is learned through time "
-                "has to be in one call, and state.detach() says so without this warning",
+                "state: a TensorDict stores tickets, which carry no gradient; to learn through time, run those steps "
+                "in one call; to silence this warning, pass state.detach()",
                 stacklevel=2,
             )
         return self.ticket().numpy(force=True)

@@ -139,7 +139,9 @@ def redeem(ticket: Any, fresh: Callable[[int], State]) -> Any:
     lines = np.where((values >= 0) & (values <= 255), values, 0).astype(np.int64)
     begun = (values != 0).any(axis=1)
     if (lines != values).any() or (check_number(lines[:, :9]) != lines[:, 9])[begun].any():
-        raise ValueError("state: expected tickets as state.ticket() gave them, or lines of zeros, got other numbers")
+        raise ValueError(
+            "state: expected tickets as state.ticket() returned them, or lines of zeros, got other numbers"
+        )
     numbers = (lines[:, :7] << (8 * np.arange(7))).sum(axis=1)
     elements = lines[:, 7] + (lines[:, 8] << 8)
     parts: list[State] = []

@@ -202,8 +202,8 @@ def _of_config(config: Any, shapes: Mapping[str, tuple[int, ...]]) -> Descriptio
         values["index"] = {"index": indexes.NAMES[index].__name__, "settings": settings}
     if any(key.startswith("input_layer.") for key in shapes):
         raise ValueError(
-            f"{path}: the tensors have an input layer, of which this file's format says nothing; the software that "
-            "trained the model writes files that do"
+            f"{path}: the tensors include an input layer, which this file's format does not describe; load it with the "
+            "software that trained the model, and save it again"
         )
     return model_description.of_values(name, {**values, **_sizes(name, values, shapes)}, path)
 
@@ -341,5 +341,5 @@ def _from_hub(repository: str) -> Path:
     try:
         from huggingface_hub import hf_hub_download
     except ImportError:
-        raise ImportError('hf: weights from the Hub need its package: pip install ".[hub]"') from None
+        raise ImportError('hf: weights from the Hub need huggingface_hub: pip install ".[hub]"') from None
     return Path(hf_hub_download(repository, "model.safetensors"))

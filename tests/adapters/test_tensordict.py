@@ -104,5 +104,5 @@ def test_a_module_runs_twice():
 def test_a_gradient_that_ends_there_is_said():
     model = sparsam.SAM(**SIZES)
     state = model(torch.randn(2, 5, 4))[1]
-    with pytest.warns(UserWarning, match="no gradient passes"):
+    with pytest.warns(UserWarning, match="carry no gradient"):
         TensorDict({"state": state}, batch_size=[5])

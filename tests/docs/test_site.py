@@ -46,4 +46,5 @@ def test_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert not [name for name in sparsam.__all__ if f'id="sparsam.{name}"' not in reference]
     assert reference.index('id="sparsam.SAM"') < reference.index('id="sparsam.LSTM"')
     commands = (tmp_path / "site" / "reference" / "cli" / "index.html").read_text()
-    assert "sparsam ask" in commands and "--calibrate" in commands
+    assert "sparsam ask" in commands and "--calibrate" in commands and "sparsam bench speed" in commands
+    assert re.search(r"Random seed of the sequences\.</td>\s*<td>0</td>", commands)

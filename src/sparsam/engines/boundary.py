@@ -181,4 +181,4 @@ def kept_bytes(y: Tensor) -> int:
         if kept is not None:
             return int(kept)
         todo += [after for after, _ in node.next_functions]
-    raise ValueError("y: expected an output of a fast engine that still waits for its backward pass")
+    raise ValueError("y: expected an output of a fast engine before its backward pass")

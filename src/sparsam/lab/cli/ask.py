@@ -99,7 +99,7 @@ def load(run: str | Path, engine: str | None = None) -> tuple[Any, float, Path]:
 
     weights, config = read_trained(run)
     if config.task.name != "babi":
-        raise ValueError(f"run: expected a bAbI run to be asked, got one of task {config.task.name!r}")
+        raise ValueError(f"run: expected a run on bAbI, got one on {config.task.name!r}")
     model = weights.build(**({} if engine is None else {"engine": engine})).eval()
     return model, scale_of(config.task.settings), weights.file
 
@@ -168,7 +168,7 @@ class Dialogue:
     def _ask(self, text: str, expected: str) -> None:
         question, _, dashes = text.partition("?")
         if dashes.strip(" -."):
-            raise ValueError(f"{dashes.strip()!r} stands behind the question mark; only dashes may (one for each word)")
+            raise ValueError(f"question: expected only dashes after the question mark, got {dashes.strip()!r}")
         words = dashes.count("-") or (expected.count(",") + 1 if expected else None)
         answer = self.talk.ask(question, words)
         if self.as_json:

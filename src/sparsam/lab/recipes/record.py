@@ -75,7 +75,7 @@ def check(record: dict[str, Any]) -> None:
         if run.get("command") not in record.get("commands", []):
             missing.append(f"commands: {run.get('command')!r}, which {name} names")
     if missing:
-        raise ValueError(f"record: expected {', '.join(missing[:6])}, got nothing there")
+        raise ValueError(f"record: expected {', '.join(missing[:6])}, got none")
 
 
 def _run(folder: RunFolder, command: str) -> dict[str, Any]:

@@ -71,6 +71,6 @@ def evaluate(
     finally:
         model.train(was_training)
     if not sums:
-        raise ValueError(f"split {split!r} of task {task.name!r} has no episodes")
+        raise ValueError(f"split {split!r} of task {task.name!r} is empty")
     counted = {} if table is None else table.summary()
     return counted | {key: sums[key] / weights[key] for key in sums}
