@@ -214,13 +214,7 @@ def new_scratch(size: Layout, batch: int, like: Tensor) -> tuple[Tensor, ...]:
 
 
 def search_launch(
-    sizes: Any,
-    size: Layout,
-    tape: Tape,
-    memory: CudaMemory,
-    ends: Tensor,
-    partial: Tensor,
-    codes: Tensor | None,
+    sizes: Any, size: Layout, tape: Tape, memory: CudaMemory, ends: Tensor, partial: Tensor, codes: Tensor | None
 ) -> Callable[[int], None]:
     """What searches at a step, split over programs as `partial` (B, SPLITS, RP, KP) has room for."""
     from sparsam.engines.cuda.kernels.search import search as kernel
@@ -296,15 +290,7 @@ def controllers_launch(size: Layout, tape: Tape, matrices: Packed, ends: Tensor)
     """What runs a step of all elements' controllers."""
     from sparsam.engines.cuda.kernels.controllers import controllers_forward as kernel
 
-    arguments = (
-        tape.gates,
-        tape.cells,
-        tape.joint,
-        matrices.recurrent,
-        matrices.recurrent_bias,
-        ends,
-        tape.batch,
-    )
+    arguments = (tape.gates, tape.cells, tape.joint, matrices.recurrent, matrices.recurrent_bias, ends, tape.batch)
     constants = _constants("controllers_forward", size, ELEMENTS=ELEMENTS, UNITS=32, CHUNK=32)
     grid = (math.ceil(tape.batch / ELEMENTS), math.ceil(size.H / 32))
     return bound(kernel, grid, arguments, constants, 4, (matrices.recurrent.dtype,))

@@ -12,6 +12,14 @@ from typing import Any
 from sparsam.memories.interface import Interface, sparse_interface
 
 CELLS = ("lstm", "gru", "none")
+FIELDS_AT = {  # what the kernels call the places where fields begin; they take it that gamma follows alpha
+    "WORD_AT": "write_word",
+    "STRENGTH_AT": "strength",
+    "ALPHA_AT": "write_gate",
+    "GAMMA_AT": "interpolation",
+    "MODES_AT": "read_modes",
+    "FREE_AT": "free_gates",
+}
 
 
 def power_of_two(count: int, least: int = 1) -> int:
@@ -120,33 +128,11 @@ class Layout(Controlled):
     def interface(self) -> Interface:
         return sparse_interface(self.R, self.W, self.KL > 0, self.FREE)
 
-    def begins(self, field: str) -> int:
-        return self.interface.offsets().get(field, self.F)
-
-    @cached_property
-    def WORD_AT(self) -> int:
-        return self.begins("write_word")
-
-    @cached_property
-    def STRENGTH_AT(self) -> int:
-        return self.begins("strength")
-
-    @cached_property
-    def ALPHA_AT(self) -> int:
-        """Of the write gates; the kernels take it that gamma follows them."""
-        return self.begins("write_gate")
-
-    @cached_property
-    def GAMMA_AT(self) -> int:
-        return self.begins("interpolation")
-
-    @cached_property
-    def MODES_AT(self) -> int:
-        return self.begins("read_modes")
-
-    @cached_property
-    def FREE_AT(self) -> int:
-        return self.begins("free_gates")
+    def __getattr__(self, name: str) -> int:
+        """Where a field of the interface begins; at F one that it does not have."""
+        if name not in FIELDS_AT:
+            raise AttributeError(f"{type(self).__name__} has no {name}")
+        return self.interface.offsets().get(FIELDS_AT[name], self.F)
 
     @cached_property
     def KP(self) -> int:
@@ -179,10 +165,6 @@ class Layout(Controlled):
     def JOURNAL(self) -> int:
         """Numbers that a step's journal of the links has (`kernels.link_gradients`)."""
         return (2 * self.SIZE + self.KLP + 1) * self.KLP
-
-    def constants(self, names: tuple[str, ...]) -> dict[str, Any]:
-        """Sizes by their letters, as a kernel takes them."""
-        return {name: getattr(self, name) for name in names}
 
 
 @lru_cache(maxsize=256)

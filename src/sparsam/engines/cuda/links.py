@@ -39,23 +39,8 @@ class SparseLinks:
         return self.predecessor_columns.shape[0], self.rows, self.rows
 
     def _with(self, tensors: Iterable[Tensor]) -> SparseLinks:
-        (
-            predecessor_columns,
-            predecessor_weights,
-            successor_columns,
-            successor_weights,
-            precedence_columns,
-            precedence_weights,
-        ) = tensors
-        return SparseLinks(
-            predecessor_columns,
-            predecessor_weights,
-            successor_columns,
-            successor_weights,
-            precedence_columns,
-            precedence_weights,
-            self.rows,
-        )
+        every: Any = (*tensors, self.rows)
+        return SparseLinks(*every)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> SparseLinks:
         return self._with(map(change, self.tensors()))

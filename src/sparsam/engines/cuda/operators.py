@@ -172,8 +172,7 @@ def cuda_sequence_differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[An
     given[2] = given[2] if there[PARAMETERS + 1] else None
     of_links = gradients[LISTED + 1 : LISTED + LINKS : 2] if columns else (None,) * 3
     found = torch.ops.sparsam.cuda_sequence_backward(
-        *(*tensors, ends, joint, tape, *ctx.settings, *ctx.rows, *given),
-        *(columns, *of_links, needs[FLOATS]),
+        *(*tensors, ends, joint, tape, *ctx.settings, *ctx.rows, *given), *(columns, *of_links, needs[FLOATS])
     )
     wanted = [g if need and here else None for g, need, here in zip(found, needs, there)]
     rest: list[Any] = [None] * (len(needs) - FLOATS - 1)

@@ -108,74 +108,60 @@ def forward(
     if cell not in CELLS:
         raise ValueError(f"cell: expected one of {', '.join(CELLS)}, got {cell!r}")
     with on_device_of(x):
-        return _forward(sizes, cell, x, weights, before, lengths, stepwise, into, blank_tape, unused, apart)
-
-
-def _forward(
-    sizes: Any,
-    cell: str,
-    x: Tensor,
-    weights: Weights | None,
-    before: Before,
-    lengths: Tensor | None,
-    stepwise: bool | None,
-    into: Before | None,
-    blank_tape: bool,
-    unused: Tensor | None,
-    apart: bool,
-) -> tuple[Tensor, Before, Run]:
-    size = layout_of(sizes, cell, 0 if weights is None else weights.hidden.shape[1])
-    steps, batch, _ = x.shape
-    x = plain(x)
-    tape = Tape(size, steps, batch, x)
-    if blank_tape:
-        tape.arena.zero_()
-    ends = ends_of(lengths, steps, batch, x.device)
-    if weights is None:
-        matrices = None
-        tape.interface.copy_(x)
-    else:
-        matrices = (packed_at_once if size.CELL == "lstm" and as_made(weights) else packed)(weights, size)
-        input_sums(x, weights, size, tape.gates)
-    if into is None:
-        memory = working_copy(before.memory, sizes, steps, apart)
-        links = None if before.links is None else before.links.working_copy(memory.words.shape[1], apart)
-    else:
-        memory, links = into.memory, into.links
-        if unused is None:
-            copy_stores(before, into)
+        size = layout_of(sizes, cell, 0 if weights is None else weights.hidden.shape[1])
+        steps, batch, _ = x.shape
+        x = plain(x)
+        tape = Tape(size, steps, batch, x)
+        if blank_tape:
+            tape.arena.zero_()
+        ends = ends_of(lengths, steps, batch, x.device)
+        if weights is None:
+            matrices = None
+            tape.interface.copy_(x)
         else:
-            changed = (*before.memory.tensors(), before.read_rows, unused)
-            catch_up(size, changed, (*memory.tensors(), into.read_rows))
-    chosen = stepwise
-    if stepwise is None:
-        stepwise = by_steps.pays(size, batch, steps, before.memory)
-    given = [no_tensor(x) if value is None else aligned_tensor(plain(value)) for value in before[:5]]
-    if stepwise:
-        shared = into is None and before.memory.words.stride(0) == 0
-        final = by_steps.forward(sizes, size, tape, matrices, given, memory, links, ends, lengths is not None, shared)
-        if into is not None:
-            for place, value in zip(places_of(into, final), final):
-                place.copy_(value)
-    else:
-        final = [torch.empty_like(value) for value in given] if into is None else places_of(into, given)
-        run_steps = forward_launch(sizes, size, tape, matrices, memory, links, ends, ends_of_state=(*given, *final))
-        run_steps(0, steps)
-    hidden, state_cell, read, read_rows, read_weights = final
-    after = Before(
-        None if before.hidden is None else hidden,
-        None if before.cell is None else state_cell,
-        read,
-        read_rows,
-        read_weights,
-        memory,
-        links,
-    )
-    rows = (before.memory.words.shape[1], memory.words.shape[1])
-    by_one = by_steps.pays_backward(batch) if chosen is None else chosen
-    columns = links.columns() if size.LG and links is not None else ()
-    run = Run(sizes, size, x, weights, tape, ends, rows, by_one, lengths is not None, columns)
-    return tape.joint[1:].to(x.dtype), after, run
+            matrices = (packed_at_once if size.CELL == "lstm" and as_made(weights) else packed)(weights, size)
+            input_sums(x, weights, size, tape.gates)
+        if into is None:
+            memory = working_copy(before.memory, sizes, steps, apart)
+            links = None if before.links is None else before.links.working_copy(memory.words.shape[1], apart)
+        else:
+            memory, links = into.memory, into.links
+            if unused is None:
+                copy_stores(before, into)
+            else:
+                changed = (*before.memory.tensors(), before.read_rows, unused)
+                catch_up(size, changed, (*memory.tensors(), into.read_rows))
+        chosen = stepwise
+        if stepwise is None:
+            stepwise = by_steps.pays(size, batch, steps, before.memory)
+        given = [no_tensor(x) if value is None else aligned_tensor(plain(value)) for value in before[:5]]
+        if stepwise:
+            shared = into is None and before.memory.words.stride(0) == 0
+            final = by_steps.forward(
+                sizes, size, tape, matrices, given, memory, links, ends, lengths is not None, shared
+            )
+            if into is not None:
+                for place, value in zip(places_of(into, final), final):
+                    place.copy_(value)
+        else:
+            final = [torch.empty_like(value) for value in given] if into is None else places_of(into, given)
+            run_steps = forward_launch(sizes, size, tape, matrices, memory, links, ends, ends_of_state=(*given, *final))
+            run_steps(0, steps)
+        hidden, state_cell, read, read_rows, read_weights = final
+        after = Before(
+            None if before.hidden is None else hidden,
+            None if before.cell is None else state_cell,
+            read,
+            read_rows,
+            read_weights,
+            memory,
+            links,
+        )
+        rows = (before.memory.words.shape[1], memory.words.shape[1])
+        by_one = by_steps.pays_backward(batch) if chosen is None else chosen
+        columns = links.columns() if size.LG and links is not None else ()
+        run = Run(sizes, size, x, weights, tape, ends, rows, by_one, lengths is not None, columns)
+        return tape.joint[1:].to(x.dtype), after, run
 
 
 def copy_stores(before: Before, into: Before) -> None:
@@ -214,6 +200,15 @@ def _all_steps(steps: int, batch: int, device: torch.device) -> Tensor:
     return torch.full((batch,), steps, dtype=torch.int32, device=device)
 
 
+def _link_arrays(run: Run, d_links: tuple[Tensor | None, ...]) -> tuple[Tensor, ...]:
+    """Columns and gradients of N, P and p for the backward kernel to change; nothing where they have no gradients."""
+    found: list[Tensor] = []
+    for columns, gradient in zip(run.link_columns, d_links):
+        blank = torch.zeros(columns.shape, dtype=torch.float32, device=columns.device)
+        found += [columns.clone(), blank if gradient is None else blank.copy_(gradient)]
+    return tuple(found)
+
+
 def backward(
     run: Run,
     d_joint: Tensor | None,
@@ -238,74 +233,55 @@ def backward(
             outside = [None if value is None else value.to(torch.float32) for value in (d_joint, d_hidden, d_read)]
             final = [value for value in outside[1:] if value is not None]
             limits = backward_limits(clip, run.x.shape[0], outside[0], final)
-        return _backward(run, d_joint, given, d_words, d_links, words_wanted, limits)
-
-
-def _link_arrays(run: Run, d_links: tuple[Tensor | None, ...]) -> tuple[Tensor, ...]:
-    """Columns and gradients of N, P and p for the backward kernel to change; nothing where they have no gradients."""
-    found: list[Tensor] = []
-    for columns, gradient in zip(run.link_columns, d_links):
-        blank = torch.zeros(columns.shape, dtype=torch.float32, device=columns.device)
-        found += [columns.clone(), blank if gradient is None else blank.copy_(gradient)]
-    return tuple(found)
-
-
-def _backward(
-    run: Run,
-    d_joint: Tensor | None,
-    given: tuple[Tensor | None, ...],
-    d_words: Tensor | None,
-    d_links: tuple[Tensor | None, ...],
-    words_wanted: bool,
-    limits: Tensor | None,
-) -> Gradients:
-    size, tape = run.size, run.tape
-    batch = run.x.shape[1]
-    numbers: dict[str, Any] = {"dtype": torch.float32, "device": run.x.device}
-    shapes = ((batch, size.H), (batch, size.H), (batch, size.R, size.W), (batch, size.R, size.K))
-    finals = [
-        _zeros(shape, run.x.device) if value is None else aligned_tensor(value.to(torch.float32))
-        for value, shape in zip(given, shapes)
-    ]
-    d_joint = torch.zeros_like(tape.joint[1:]) if d_joint is None else aligned_tensor(d_joint.to(torch.float32))
-    before, after = run.memory_rows
-    shape = (batch, after, size.W)
-    if d_words is not None:
-        d_words = d_words.clone(memory_format=torch.contiguous_format)
-    elif words_wanted or math.prod(shape) < copies.LARGE:
-        d_words = torch.zeros(shape, **numbers)
-    else:
-        d_words = copies.blank_where_touched(tape, size, after, run.ends)
-    carry = torch.empty(batch, size.J, **numbers)
-    carry_cell = torch.empty(batch, size.H, **numbers)
-    carry_weights = torch.empty(batch, size.RP, size.KP, **numbers)
-    gradients = tape.with_gradients()
-    handed = (d_joint, *finals, carry, carry_cell, carry_weights, d_words)
-    matrices = None if run.weights is None else packed_backward(run.weights, size)
-    links = _link_arrays(run, d_links)
-    if run.stepwise:
-        by_steps.backward(run.sizes, size, gradients, matrices, handed, links, run.ends, limits)
-    else:
-        launched = backward_launch(run.sizes, size, gradients, matrices, handed, links, run.ends, limits=limits)
-        launched(0, run.x.shape[0])
-    if run.padded:  # an element of no steps hands back what it was given
-        none = (run.ends == 0)[:, None]
-        carry = torch.where(none, torch.cat([finals[0], finals[2].flatten(1)], dim=1), carry)
-        carry_cell = torch.where(none, finals[1], carry_cell)
-        kept = torch.where(none[..., None], finals[3], carry_weights[:, : size.R, : size.K])
-    else:
-        kept = carry_weights[:, : size.R, : size.K]
-    if run.weights is None:
-        d_x, d_weights = gradients.interface.to(run.x.dtype), None
-    else:
-        d_x, d_weights = weight_gradients(run.x, tape.joint, gradients.gates, gradients.interface, run.weights, size)
-    return Gradients(
-        d_x,
-        d_weights,
-        carry[:, : size.H] if size.H else None,
-        carry_cell if size.CELL == "lstm" else None,
-        carry[:, size.H :].unflatten(-1, (size.R, size.W)),
-        kept,
-        d_words[:, :before],
-        (links[1][:, :before], links[3][:, :before], links[5]) if links else (),
-    )
+        size, tape = run.size, run.tape
+        batch = run.x.shape[1]
+        numbers: dict[str, Any] = {"dtype": torch.float32, "device": run.x.device}
+        shapes = ((batch, size.H), (batch, size.H), (batch, size.R, size.W), (batch, size.R, size.K))
+        finals = [
+            _zeros(shape, run.x.device) if value is None else aligned_tensor(value.to(torch.float32))
+            for value, shape in zip(given, shapes)
+        ]
+        d_joint = torch.zeros_like(tape.joint[1:]) if d_joint is None else aligned_tensor(d_joint.to(torch.float32))
+        before, after = run.memory_rows
+        shape = (batch, after, size.W)
+        if d_words is not None:
+            d_words = d_words.clone(memory_format=torch.contiguous_format)
+        elif words_wanted or math.prod(shape) < copies.LARGE:
+            d_words = torch.zeros(shape, **numbers)
+        else:
+            d_words = copies.blank_where_touched(tape, size, after, run.ends)
+        carry = torch.empty(batch, size.J, **numbers)
+        carry_cell = torch.empty(batch, size.H, **numbers)
+        carry_weights = torch.empty(batch, size.RP, size.KP, **numbers)
+        gradients = tape.with_gradients()
+        handed = (d_joint, *finals, carry, carry_cell, carry_weights, d_words)
+        matrices = None if run.weights is None else packed_backward(run.weights, size)
+        links = _link_arrays(run, d_links)
+        if run.stepwise:
+            by_steps.backward(run.sizes, size, gradients, matrices, handed, links, run.ends, limits)
+        else:
+            launched = backward_launch(run.sizes, size, gradients, matrices, handed, links, run.ends, limits=limits)
+            launched(0, run.x.shape[0])
+        if run.padded:  # an element of no steps hands back what it was given
+            none = (run.ends == 0)[:, None]
+            carry = torch.where(none, torch.cat([finals[0], finals[2].flatten(1)], dim=1), carry)
+            carry_cell = torch.where(none, finals[1], carry_cell)
+            kept = torch.where(none[..., None], finals[3], carry_weights[:, : size.R, : size.K])
+        else:
+            kept = carry_weights[:, : size.R, : size.K]
+        if run.weights is None:
+            d_x, d_weights = gradients.interface.to(run.x.dtype), None
+        else:
+            d_x, d_weights = weight_gradients(
+                run.x, tape.joint, gradients.gates, gradients.interface, run.weights, size
+            )
+        return Gradients(
+            d_x,
+            d_weights,
+            carry[:, : size.H] if size.H else None,
+            carry_cell if size.CELL == "lstm" else None,
+            carry[:, size.H :].unflatten(-1, (size.R, size.W)),
+            kept,
+            d_words[:, :before],
+            (links[1][:, :before], links[3][:, :before], links[5]) if links else (),
+        )

@@ -85,24 +85,22 @@ def forward(
     steps, batch = tape.steps, tape.batch
     rows = memory.words.shape[1]
     parts = parts_of_search(batch, rows) if parts is None else parts
-    if parts:
-        return _with_split_search(sizes, size, tape, matrices, given, memory, links, ends, parts, shared)
+    every = (sizes, size, tape, matrices, memory, links, ends)
+    if parts:  # two launches a step: all that one program does for an element, and the search, which many share
+        codes = encoded(size, memory.words, shared) if searches_codes(sizes, rows) else None
+        partial = torch.empty(batch, parts, size.RP, size.KP, dtype=torch.int64, device=tape.joint.device)
+        final = [torch.empty_like(value) for value in given]
+        turn = forward_launch(*every, ends_of_state=(*given, *final), partial=partial, codes=codes)
+        search = search_launch(sizes, size, tape, memory, ends, partial, codes)
+        turn(0, steps)
+        for t in range(steps):
+            search(t)
+            turn(t + 1, steps)
+        return final
     _begin(size, tape, given)
     warps = WARPS_LINKED if size.KL else WARPS
     scratch = new_scratch(size, batch, no_tensor(tape.joint))
-    run_step = forward_launch(
-        sizes,
-        size,
-        tape,
-        matrices,
-        memory,
-        links,
-        ends,
-        scratch=scratch,
-        warps=warps,
-        outside=True,
-        search=SEARCH,
-    )
+    run_step = forward_launch(*every, scratch=scratch, warps=warps, outside=True, search=SEARCH)
     if matrices is None:
         for t in range(steps):
             run_step(t, t + 1)
@@ -112,34 +110,6 @@ def forward(
             run_controllers(t)
             run_step(t, t + 1)
     return [new.to(old.dtype) for new, old in zip(_end(size, tape, ends, padded), given)]
-
-
-def _with_split_search(
-    sizes: Any,
-    size: Layout,
-    tape: Tape,
-    matrices: Packed | None,
-    given: list[Tensor],
-    memory: CudaMemory,
-    links: SparseLinks | None,
-    ends: Tensor,
-    parts: int,
-    shared: bool,
-) -> list[Tensor]:
-    """Two launches a step: all that one program does for an element, and the search, which many share."""
-    steps, batch = tape.steps, tape.batch
-    rows = memory.words.shape[1]
-    codes = encoded(size, memory.words, shared) if searches_codes(sizes, rows) else None
-    partial = torch.empty(batch, parts, size.RP, size.KP, dtype=torch.int64, device=tape.joint.device)
-    final = [torch.empty_like(value) for value in given]
-    every = (sizes, size, tape, matrices, memory, links, ends)
-    turn = forward_launch(*every, ends_of_state=(*given, *final), partial=partial, codes=codes)
-    search = search_launch(sizes, size, tape, memory, ends, partial, codes)
-    turn(0, steps)
-    for t in range(steps):
-        search(t)
-        turn(t + 1, steps)
-    return final
 
 
 def _begin(size: Layout, tape: Tape, given: list[Tensor]) -> None:

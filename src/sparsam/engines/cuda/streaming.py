@@ -1,7 +1,7 @@
 """One step per call without a gradient: the step replayed as a CUDA graph, from one set of buffers to another.
 
-A call of one step is a dozen calls of torch and a launch, which the host takes ten times as long over as the GPU. A
-graph keeps them, with the addresses that they were captured for. So states live in buffers that are used again: a
+A call of one step is a dozen calls of torch and a launch, over which the host takes far longer than the GPU. A graph
+keeps them, with the addresses that they were captured for. So states live in buffers that are used again: a
 step goes from those of the state that is given to others that nobody holds any more. States stay values: as long as
 anybody holds a state, its memory or one of its tensors, its buffers are not written to.
 """

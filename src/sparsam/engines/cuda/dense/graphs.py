@@ -68,10 +68,7 @@ class Sequences:
     """The captured sequences of one step function over one set of parameters."""
 
     def __init__(
-        self,
-        step: Step,
-        parameters: tuple[Tensor, ...],
-        captured: tuple[Step, tuple[Tensor, ...]] | None = None,
+        self, step: Step, parameters: tuple[Tensor, ...], captured: tuple[Step, tuple[Tensor, ...]] | None = None
     ) -> None:
         """`captured`: the step and the parameters that are captured, where they are not these."""
         self.plain, self.parameters = step, parameters
@@ -132,12 +129,7 @@ class Sequences:
         return outputs
 
     def _free(
-        self,
-        key: Hashable,
-        inputs: tuple[Tensor, ...],
-        wanted: tuple[bool, ...],
-        padded: bool,
-        differentiated: bool,
+        self, key: Hashable, inputs: tuple[Tensor, ...], wanted: tuple[bool, ...], padded: bool, differentiated: bool
     ) -> Capture | None:
         """A capture that no pass is using, made when there is none; None when there are too many or it fails."""
         found = self.captures.pop(key, [])

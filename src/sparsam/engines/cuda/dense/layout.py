@@ -38,8 +38,8 @@ class DenseLayout(Controlled):
 
     @cached_property
     def WARPS(self) -> int:
-        """Of a program. With four, two elements share a multiprocessor: a tenth slower alone, faster with many elements
-        or with several runs on one GPU. The DNC's backward step does not fit the registers of four.
+        """Of a program. With four, two elements share a multiprocessor: slower alone, faster with many elements or with
+        several runs on one GPU. The DNC's backward step does not fit the registers of four.
         """
         return 4 if self.MODEL != "dnc" and self.RP * self.NP * self.WP <= FEW_PRODUCTS else 8
 

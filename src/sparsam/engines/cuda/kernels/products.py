@@ -15,13 +15,7 @@ def _block(x, matrix, stride, j, column, COUNT: tl.constexpr, WIDTH: tl.constexp
 
 @triton.jit
 def vector_times_matrix(
-    x,
-    matrix,
-    stride,
-    COUNT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    WIDTH_P: tl.constexpr,
-    PRODUCT: tl.constexpr,
+    x, matrix, stride, COUNT: tl.constexpr, WIDTH: tl.constexpr, WIDTH_P: tl.constexpr, PRODUCT: tl.constexpr
 ):
     """x (COUNT) at a pointer, times `matrix` (COUNT, WIDTH) whose rows are `stride` apart; (WIDTH_P).
 
