@@ -110,19 +110,8 @@ class SparseMemory(Recurrent[SparseMemoryState]):
         if conv != 0 or isinstance(conv, bool):
             checks.positive_int("conv", conv)
         self._began = starts.checked(start)
-        sizes = SparseSizes(
-            memory_size,
-            word_size,
-            num_heads,
-            k,
-            similarity,
-            delta,
-            links,
-            link_gradients,
-            allocation,
-            indexes.resolve(index),
-            erase,
-        )
+        found, linked = indexes.resolve(index), (links, link_gradients, allocation)
+        sizes = SparseSizes(memory_size, word_size, num_heads, k, similarity, delta, *linked, found, erase)
         self.memory = SDNCMemory(sizes) if links else SAMMemory(sizes)
         self.memory.warn_if_small()
         made: dict[str, Any] = {"device": device, "dtype": checks.floating_dtype("dtype", dtype)}

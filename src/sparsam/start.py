@@ -84,10 +84,7 @@ class Start:
             parameter[words[0]] = parameter[queries[0]]
 
 
-STARTS = {
-    "open": Start(forget=-2.0, write=2.0, reuse=-5.0, sharpness=5.0, words=2.0),
-    "plain": Start(),
-}
+STARTS = {"open": Start(forget=-2.0, write=2.0, reuse=-5.0, sharpness=5.0, words=2.0), "plain": Start()}
 
 
 def checked(start: Any) -> str | Start:

@@ -34,14 +34,7 @@ class DAMMemory(DenseMemoryModel):
     name = "dam"
     state_class = DAMState
 
-    def __init__(
-        self,
-        rows: int,
-        width: int,
-        heads: int,
-        similarity: str = "cosine",
-        discount: float = 0.99,
-    ) -> None:
+    def __init__(self, rows: int, width: int, heads: int, similarity: str = "cosine", discount: float = 0.99) -> None:
         super().__init__(rows, width, heads)
         self.similarity = checks.one_of("similarity", similarity, SIMILARITIES)
         self.discount = checks.number_in("discount", discount, 0.0, 1.0)

@@ -45,12 +45,7 @@ class DNCMemory(DenseMemoryModel):
     state_class = DNCState
 
     def __init__(
-        self,
-        rows: int,
-        width: int,
-        heads: int,
-        addressing: Addressing | None = None,
-        deallocate: bool = False,
+        self, rows: int, width: int, heads: int, addressing: Addressing | None = None, deallocate: bool = False
     ) -> None:
         super().__init__(rows, width, heads)
         self.addressing = Addressing() if addressing is None else addressing

@@ -95,14 +95,6 @@ class SAM(MemoryModel[S]):
         found = indexes.resolve(index)
         sizes = SparseSizes(memory_size, word_size, num_heads, k, similarity, delta, index=found, erase=erase)
         memory, output = self.memory_class(sizes, addressing(masked)), bypass_output(bypass_dropout)
-        parts = (
-            with_layer_norm(controller, layer_norm),
-            num_layers,
-            dropout,
-            output,
-            device,
-            dtype,
-            start,
-            backward_clip,
-        )
+        kind = with_layer_norm(controller, layer_norm)
+        parts = (kind, num_layers, dropout, output, device, dtype, start, backward_clip)
         super().__init__(input_size, output_size, hidden_size, memory, batch_first, engine, *parts)

@@ -72,28 +72,10 @@ class SDNC(SAM[SDNCState]):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        sizes = SparseSizes(
-            memory_size,
-            word_size,
-            num_heads,
-            k,
-            similarity,
-            delta,
-            checks.positive_int("k_links", k_links),
-            link_gradients,
-            allocation,
-            indexes.resolve(index),
-            erase,
-        )
+        found, kept = indexes.resolve(index), checks.positive_int("k_links", k_links)
+        links = (kept, link_gradients, allocation)
+        sizes = SparseSizes(memory_size, word_size, num_heads, k, similarity, delta, *links, found, erase)
         memory, output = self.memory_class(sizes, addressing(masked)), bypass_output(bypass_dropout)
-        parts = (
-            with_layer_norm(controller, layer_norm),
-            num_layers,
-            dropout,
-            output,
-            device,
-            dtype,
-            start,
-            backward_clip,
-        )
+        kind = with_layer_norm(controller, layer_norm)
+        parts = (kind, num_layers, dropout, output, device, dtype, start, backward_clip)
         MemoryModel.__init__(self, input_size, output_size, hidden_size, memory, batch_first, engine, *parts)

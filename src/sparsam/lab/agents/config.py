@@ -12,7 +12,7 @@ from sparsam import checks
 from sparsam.lab.agents.cores import CORES
 from sparsam.lab.agents.environments import HORIZONS, PILOTS, POPGYM
 from sparsam.lab.argument_types import check_fields
-from sparsam.lab.training.config import from_dict
+from sparsam.lab.training.config import from_dict, parsed_setting
 from sparsam.lab.training.folder import RunFolder
 from sparsam.model_description import LARGEST_TEXT, parsed
 from sparsam.weights import read_plain
@@ -107,17 +107,14 @@ class AgentConfig:
         """A copy with `path=value` settings applied, as `ppo.learning_rate=5e-4`."""
         values = self.to_dict()
         for setting in settings:
-            path, equals, text = setting.partition("=")
+            path, value = parsed_setting(setting)
             *parents, last = path.split(".")
             node: Any = values
             for parent in parents:
                 node = node.get(parent) if isinstance(node, dict) else None
-            if not equals or not isinstance(node, dict) or last not in node:
+            if not isinstance(node, dict) or last not in node:
                 raise ValueError(f"settings: expected path=value with a setting of the run, got {setting!r}")
-            try:
-                node[last] = json.loads(text)
-            except json.JSONDecodeError:
-                node[last] = text
+            node[last] = value
         return from_dict(AgentConfig, values)
 
 

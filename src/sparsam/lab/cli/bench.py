@@ -86,11 +86,7 @@ def _command(name: str, threads_can_be_set: bool) -> Callable[..., None]:
     ]
 
     def called(
-        out: Out = Path("runs/bench"),
-        quick: Quick = False,
-        threads: Threads = None,
-        as_json: Json = False,
-        **more: Any,
+        out: Out = Path("runs/bench"), quick: Quick = False, threads: Threads = None, as_json: Json = False, **more: Any
     ) -> None:
         import torch
 

@@ -53,8 +53,7 @@ class _Report:
 def babi(
     root: _Root = None,
     variant: Annotated[
-        str,
-        typer.Option(help="en-10k, or en with 1,000 questions per task.", autocompletion=lambda: ["en-10k", "en"]),
+        str, typer.Option(help="en-10k, or en with 1,000 questions per task.", autocompletion=lambda: ["en-10k", "en"])
     ] = "en-10k",
     as_json: _Json = False,
 ) -> None:

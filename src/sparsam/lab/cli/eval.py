@@ -27,9 +27,7 @@ def evaluate(
     size: Annotated[
         list[int] | None,
         typer.Option(
-            help="Size of the sequences (items, pairs or keys); may be repeated.",
-            show_default="as trained",
-            min=1,
+            help="Size of the sequences (items, pairs or keys); may be repeated.", show_default="as trained", min=1
         ),
     ] = None,
     batches: Annotated[

@@ -57,8 +57,7 @@ def train(
         ),
     ] = None,
     config: Annotated[
-        Path | None,
-        typer.Option(help="Start from this config.json. Other options change it.", show_default="none"),
+        Path | None, typer.Option(help="Start from this config.json. Other options change it.", show_default="none")
     ] = None,
     weights: Annotated[
         str | None,

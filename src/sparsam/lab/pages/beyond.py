@@ -31,14 +31,7 @@ def claims(records: Records) -> list[Claim]:
     copy = _copies(records)
     worst = max(bits["100"] for bits in copy.values())
     return [
-        Claim(
-            "100,000 key-value pairs, trained on 256",
-            "",
-            f"{many:.2f}% wrong",
-            "1",
-            "",
-            "beyond",
-        ),
+        Claim("100,000 key-value pairs, trained on 256", "", f"{many:.2f}% wrong", "1", "", "beyond"),
         Claim("bAbI with augmentation, SAM, one run", "", f"{100 * sam['mean']:.2f}%", "1", "", "beyond"),
         Claim(
             "bAbI with augmentation, SAM, up to three commands",

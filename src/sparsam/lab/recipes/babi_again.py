@@ -29,10 +29,7 @@ AGAIN = re.compile(r"babi-again(-(?P<part>[1-9][0-9]*))?")
 
 @register
 def babi_again(
-    seeds: int = 3,
-    budget: float | None = None,
-    models: Sequence[str] = tuple(first_part.MODELS),
-    steps: int = 20_000,
+    seeds: int = 3, budget: float | None = None, models: Sequence[str] = tuple(first_part.MODELS), steps: int = 20_000
 ) -> Experiment:
     """One run for each of the first part's, of `steps` minibatches or at most `budget` seconds."""
     runs = first_part.babi(seeds, budget, ("augmented",), models, steps).runs

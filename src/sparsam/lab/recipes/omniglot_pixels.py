@@ -23,12 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from sparsam.lab.recipes.experiment import Experiment, grid, register
-from sparsam.lab.recipes.omniglot_encoder import (
-    load_encoder,
-    nearest_neighbour,
-    save_encoder,
-    train_encoder,
-)
+from sparsam.lab.recipes.omniglot_encoder import load_encoder, nearest_neighbour, save_encoder, train_encoder
 from sparsam.lab.recipes.tables import spread, table
 from sparsam.lab.training.config import CurriculumConfig, ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 from sparsam.start import Start

@@ -106,10 +106,7 @@ def _runs(
 
 @register
 def popgym(
-    seeds: int = 3,
-    tasks: Sequence[str] = POPGYM,
-    models: Sequence[str] = COMPARED,
-    steps: int = 1_048_576,
+    seeds: int = 3, tasks: Sequence[str] = POPGYM, models: Sequence[str] = COMPARED, steps: int = 1_048_576
 ) -> Agents:
     """`steps` of all environments together for each run."""
     return Agents(
@@ -133,10 +130,7 @@ def popgym(
 
 @register
 def popgym_horizon(
-    seeds: int = 3,
-    tasks: Sequence[str] = tuple(HORIZONS),
-    models: Sequence[str] = AT_HORIZONS,
-    steps: int = 262_144,
+    seeds: int = 3, tasks: Sequence[str] = tuple(HORIZONS), models: Sequence[str] = AT_HORIZONS, steps: int = 262_144
 ) -> Agents:
     """Agents that are trained at horizons of at most 100 steps and tested at up to a million."""
     return Agents(

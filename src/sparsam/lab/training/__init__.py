@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from sparsam.lab.training.config import (
-    CurriculumConfig,
-    ModelConfig,
-    OptimizerConfig,
-    RunConfig,
-    TaskConfig,
-)
+from sparsam.lab.training.config import CurriculumConfig, ModelConfig, OptimizerConfig, RunConfig, TaskConfig
 from sparsam.lab.training.curriculum import Curriculum
 from sparsam.lab.training.evaluate import evaluate
 from sparsam.lab.training.folder import RunFolder

@@ -20,12 +20,7 @@ from typing import Any, TypeVar
 from sparsam import checks
 from sparsam.lab.argument_types import check_fields
 from sparsam.lab.tasks.task import MOST_ITEMS
-from sparsam.lab.training.model_config import (
-    ModelConfig,
-    unknown_setting,
-    with_start,
-    without_first_format,
-)
+from sparsam.lab.training.model_config import ModelConfig, unknown_setting, with_start, without_first_format
 from sparsam.model_description import LARGEST_TEXT, parsed
 from sparsam.models import MODELS
 from sparsam.start import STARTS, as_values
@@ -230,13 +225,7 @@ class RunConfig:
         """
         values = self.to_dict()
         for setting in settings:
-            path, equals, text = setting.partition("=")
-            if not equals:
-                raise ValueError(f"settings: expected path=value, got {setting!r}")
-            try:
-                value = parsed(text, path)
-            except ValueError:
-                value = text
+            path, value = parsed_setting(setting)
             path = path.replace("model.extra.", "model.")  # where earlier versions had some of a model's settings
             path = re.sub(r"^start\b", "model.start", path)
             *parents, last = path.split(".")
@@ -253,6 +242,17 @@ class RunConfig:
                 node = node[parent]
             node[last] = value
         return RunConfig.from_dict(values)
+
+
+def parsed_setting(setting: str) -> tuple[str, Any]:
+    """Path and value of `path=value`; the value is read as JSON where it can be, as plain text otherwise."""
+    path, equals, text = setting.partition("=")
+    if not equals:
+        raise ValueError(f"settings: expected path=value, got {setting!r}")
+    try:
+        return path, parsed(text, path)
+    except ValueError:
+        return path, text
 
 
 _OPTIONAL: dict[str, Any] = {"curriculum": CurriculumConfig}  # parts that a run can be without

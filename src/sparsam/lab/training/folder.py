@@ -174,12 +174,7 @@ def versions() -> dict[str, str]:
         own = version("sparsam")
     except PackageNotFoundError:
         own = "unknown"
-    return {
-        "sparsam": own,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": numpy.__version__,
-    }
+    return {"sparsam": own, "python": platform.python_version(), "torch": torch.__version__, "numpy": numpy.__version__}
 
 
 def origin(data: str | None = None) -> dict[str, Any]:

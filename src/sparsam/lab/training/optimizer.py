@@ -71,11 +71,7 @@ def build_optimizer(config: OptimizerConfig, parameters: Tensor) -> torch.optim.
     """A torch optimiser for one flat leaf vector that has its gradient in `.grad`."""
     if config.name == "adam":
         return torch.optim.Adam(
-            [parameters],
-            lr=config.learning_rate,
-            betas=(config.momentum, config.beta2),
-            eps=config.epsilon,
-            fused=True,
+            [parameters], lr=config.learning_rate, betas=(config.momentum, config.beta2), eps=config.epsilon, fused=True
         )
     settings: dict[str, Any] = {
         "lr": config.learning_rate,

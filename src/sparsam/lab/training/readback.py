@@ -1,7 +1,7 @@
 """A minibatch's loss and gradient norm on their way from the GPU, read when they have arrived.
 
 Reading a number from the GPU waits until all that was asked of it before is done; the GPU then idles until the host has
-put together the next minibatch, a fifth of the time for a small model. So the copy is started, and the number taken a
+put together the next minibatch, which a small model feels most. So the copy is started, and the number taken a
 minibatch or two later. Nothing that is computed depends on when.
 """
 

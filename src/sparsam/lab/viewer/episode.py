@@ -111,10 +111,7 @@ def _answers(outputs: Tensor, targets: Tensor) -> dict[str, Any]:
     return {
         "kind": "classes",
         "targets": {"values": _pack(targets, np.int32)},
-        "predictions": {
-            "values": _pack(best.indices, np.int32),
-            "sure": _pack(255 * best.values, np.uint8),
-        },
+        "predictions": {"values": _pack(best.indices, np.int32), "sure": _pack(255 * best.values, np.uint8)},
     }
 
 

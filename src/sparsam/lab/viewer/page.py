@@ -121,12 +121,7 @@ def render(
         "curves": curves,
         "episodes": [episode.to_dict() for episode in episodes],
     }
-    contents = {
-        "title": html.escape(title),
-        "style": style,
-        "data": json_in_html(data),
-        "scripts": "\n".join(scripts),
-    }
+    contents = {"title": html.escape(title), "style": style, "data": json_in_html(data), "scripts": "\n".join(scripts)}
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: contents[mark[1]], page)  # once: what is put in is not looked at again
 
 

@@ -304,11 +304,7 @@ class Babi:
 
     @torch.no_grad()
     def evaluate(
-        self,
-        model: torch.nn.Module,
-        split: str = "test",
-        batch_size: int = 64,
-        device: torch.device | str = "cpu",
+        self, model: torch.nn.Module, split: str = "test", batch_size: int = 64, device: torch.device | str = "cpu"
     ) -> BabiTable:
         """Run `model` over all of a split and return the table of errors per task."""
         table = self.table()

@@ -42,11 +42,7 @@ class Augmentation:
 
     @staticmethod
     def warp(
-        images: Tensor,
-        quarters: Tensor,
-        changes: Tensor,
-        size: int,
-        variety: tuple[Tensor, Tensor] | None = None,
+        images: Tensor, quarters: Tensor, changes: Tensor, size: int, variety: tuple[Tensor, Tensor] | None = None
     ) -> Tensor:
         """Images (n, s, s) turned by `quarters` times 90 degrees and changed by `draw`'s numbers, at a new size.
 

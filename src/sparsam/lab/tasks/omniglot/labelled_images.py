@@ -63,11 +63,7 @@ class ImageEncoder(nn.Module):
     """
 
     def __init__(
-        self,
-        side: int,
-        features: int = 64,
-        channels: Sequence[int] = (32, 64, 128, 128),
-        fixed_norm: bool = False,
+        self, side: int, features: int = 64, channels: Sequence[int] = (32, 64, 128, 128), fixed_norm: bool = False
     ) -> None:
         super().__init__()
         if not channels or min(channels) < 1:
