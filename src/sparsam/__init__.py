@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 
 _collects = gc.isenabled()
-gc.disable()  # no garbage comes of an import, and one look at all that torch has made takes longer than all of it
+gc.disable()  # importing creates no garbage, and a collection over torch's objects is slow
 try:
     from sparsam import pytrees as pytrees
     from sparsam.diagnose import diagnose

@@ -126,7 +126,8 @@ def sequence_lengths(lengths: Any, steps: int, batch: int) -> Tensor:
         torch._assert_async(inside, "lengths: expected values in 1..T")
         return lengths
     if int(lengths.min()) < 1 or int(lengths.max()) > steps:
-        came = lengths if batch <= 16 else lengths[(lengths < 1) | (lengths > steps)][:16]  # of many the wrong ones
+        # For large batches, name only the invalid lengths.
+        came = lengths if batch <= 16 else lengths[(lengths < 1) | (lengths > steps)][:16]
         raise ValueError(f"lengths: expected values in 1..T = 1..{steps}, got {came.tolist()}")
     return lengths
 

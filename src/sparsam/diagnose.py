@@ -44,7 +44,7 @@ def diagnose(
 
     The report has the rows read and written, the share of reads that found written words, how sharp the reads were, how
     old the words were, and the mean gates. With a `state`, it cannot know what was written before `x`, and says nothing
-    about words that were never written. In spite of the advice, a task that needs no memory may leave it alone. The
+    about words that were never written. A task that needs no memory may leave it alone, whatever the advice says. The
     model runs in evaluation mode without gradients and is not changed.
     """
     if not isinstance(model, Recurrent) or model.memory is None:

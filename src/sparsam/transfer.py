@@ -1,4 +1,4 @@
-"""Small tensors of the host on their way to a GPU."""
+"""Non-blocking host-to-device copies of small tensors."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@ With the update gate shut and no weights from h_{t-1} a GRU is a feed-forward la
 
     h_t = (1 - z) tanh(W_n [x_t, r_{t-1}] + b_n) + z h_{t-1},   z = sigmoid(SHUT).
 
-An engine then needs no further cell. It computes two gates too many, which costs less than to leave the loop at each
-step.
+An engine then needs no further cell. The two unused gates cost less than leaving the loop at each step.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What survives: half-written files, flipped bits, a disk that is full."""
+"""What survives: half-written files, flipped bits, a full disk."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Copying further than trained: an SDNC that has nothing but its links to follow.
 
 A controller that recurs learns where in the sequence it is, up to the longest it was trained on, and looks the items up
-by that. Here it cannot: the controller is feed-forward, so that nothing recurs but the memory, and a word has little
-room for more than an item. What is left is the order in which words were written, which the links keep for any length.
+by that. Here it cannot: the controller is feed-forward, so that the memory is the only recurrent state, and a word has
+little room for more than an item. What is left is the order in which words were written, which the links keep for any
+length.
 The gates begin open (each item to a new word, all of it), since what is lost at one link is lost at all that follow.
 Queries and write words begin three times as large, and the optimiser is Adam: with RMSProp and plain words one seed of
 three learned it (docs/notebook/algorithmic_tasks.md).
