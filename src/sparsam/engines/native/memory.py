@@ -7,6 +7,7 @@ without storage stands for the memory (`placeholders.py`).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -40,12 +41,11 @@ class Kind(NamedTuple):
     def suffix(self) -> str:
         return "32" if self.dtype == torch.float32 else "64"
 
+    @functools.lru_cache(maxsize=64)  # noqa: B019, a kind is a value
     def core(self) -> Any:
         """The core's description of such a memory; how it is read plays no part in what it holds."""
-        cosine = _native.Similarity.cosine
-        return _native.Sizes(
-            self.rows, self.width, 1, 1, cosine, 0.0, self.k_links, free_usage=self.allocation == "free"
-        )
+        cosine, free = _native.Similarity.cosine, self.allocation == "free"
+        return _native.Sizes(self.rows, self.width, 1, 1, cosine, 0.0, self.k_links, free_usage=free)
 
 
 class NativeMemory:
@@ -160,8 +160,14 @@ class NativeMemory:
             return self._versions  # as the core gave them
         if None not in self.versions:
             return self.versions
-        make, core = getattr(_native, f"Version{self.kind.suffix}").fresh, self.kind.core()
-        return [make(core, origin) if v is None else v for v, origin in zip(self.versions, self.origins)]
+        return [self._version(b) for b in range(len(self.versions))]
+
+    def _version(self, b: int) -> Any:
+        """The version of element b, a new one where no call has touched it."""
+        version = self.versions[b]
+        if version is not None:
+            return version
+        return getattr(_native, f"Version{self.kind.suffix}").fresh(self.kind.core(), self.origins[b])
 
     def advanced(self, versions: Any, placeholder: Tensor | None, pending: Any = None) -> NativeMemory:
         """The memory after a call."""
@@ -233,12 +239,7 @@ class NativeMemory:
         return torch.from_numpy(self.origins[b].words(rows.numpy()))
 
     def _written(self, b: int) -> tuple[Tensor, Tensor]:
-        version = self.versions[b]
-        if version is None:
-            return torch.zeros(0, dtype=torch.int64, device="cpu"), torch.zeros(
-                0, self.kind.width, dtype=self.kind.dtype, device="cpu"
-            )
-        rows, words = version.written_rows()
+        rows, words = self._version(b).written_rows()
         return torch.from_numpy(rows), torch.from_numpy(words)
 
     def link_rows(self, b: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -246,29 +247,17 @@ class NativeMemory:
 
         N(i,.) has number 2i, P(i,.) 2i+1 and p 2N; a column of -1 is no entry.
         """
-        version, shape = self.versions[b], (0, self.kind.k_links)
-        if version is None:
-            none = torch.zeros(shape, dtype=torch.int32, device="cpu")
-            return (
-                torch.zeros(0, dtype=torch.int64, device="cpu"),
-                none,
-                torch.zeros(shape, dtype=self.kind.dtype, device="cpu"),
-            )
-        ids, columns, weights = version.link_rows()
+        ids, columns, weights = self._version(b).link_rows()
         return torch.from_numpy(ids), torch.from_numpy(columns), torch.from_numpy(weights)
 
     def usage_rows(self, b: int) -> tuple[Tensor, Tensor]:
         """Rows of element b of usage above 0, ascending, and their usage; of a memory with allocation "free"."""
-        version = self.versions[b]
-        if version is None:
-            return torch.zeros(0, dtype=torch.int64, device="cpu"), torch.zeros(0, dtype=self.kind.dtype, device="cpu")
-        rows, values = version.usage_rows()
+        rows, values = self._version(b).usage_rows()
         return torch.from_numpy(rows), torch.from_numpy(values)
 
     def recency(self, b: int) -> Tensor:
         """Rows of element b that were accessed, least recently first."""
-        version = self.versions[b]
-        return torch.tensor([] if version is None else version.recency(), dtype=torch.int64, device="cpu")
+        return torch.tensor(self._version(b).recency(), dtype=torch.int64, device="cpu")
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """This memory where nothing changes; in another dtype, or, on another device, all its words (`DenseMemory`)."""
