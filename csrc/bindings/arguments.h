@@ -1,7 +1,8 @@
 // Arguments of the bindings, each checked: what does not serve is a ValueError that names the argument.
 //
-// Arrays come in over the buffer protocol, which takes a tenth of the time of DLPack's Python protocol, and tensors over
-// its C API (tensors.h). Nothing is ever converted. Only Python's limited API is used, so that one module serves Python 3.12 and every later one.
+// Arrays come in over the buffer protocol, which is faster than DLPack's Python protocol, and tensors over its C API
+// (tensors.h). Nothing is ever converted. Only Python's limited API is used, so that one module serves Python 3.12 and
+// every later one.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -132,10 +133,9 @@ inline std::string written_shape(const std::vector<int64_t>& shape) {
 template <class T>
 class In {
  public:
-  // `rows_apart`: rows of numbers side by side may lie apart, else all numbers are side by side.
-  In(nb::handle value, const char* name, const std::vector<int64_t>& shape, bool rows_apart = false) {
+  In(nb::handle value, const char* name, const std::vector<int64_t>& shape) {
     const bool there = is_tensor(value) ? take_tensor(value) : take_buffer(value);
-    if (there && fits(shape, rows_apart)) return;
+    if (there && fits(shape)) return;
     const std::string got = described(value) + (there && has_shape(shape) ? " that is not" : "");
     release();
     refuse(name, wanted(shape), got);
@@ -148,10 +148,7 @@ class In {
   ~In() { release(); }
 
   const T* data() const { return data_; }
-  T* writable() const { return data_; }
-  bool is_readonly() const { return readonly_; }
   int64_t length(int dimension) const { return shape_[dimension]; }
-  int64_t stride(int dimension) const { return strides_[dimension]; }
   size_t size() const {
     size_t total = 1;
     for (int i = 0; i < dimensions_; ++i) total *= size_t(shape_[i]);
@@ -175,7 +172,6 @@ class In {
                                                   : std::is_same_v<T, double> ? format == "d"
                                                                               : format == "i" || format == "l" || format == "q");
     data_ = static_cast<T*>(view_.buf);
-    readonly_ = view_.readonly != 0;
     dimensions_ = view_.ndim;
     for (int i = 0; i < std::min(dimensions_, kMost); ++i) {
       shape_[i] = view_.shape[i];
@@ -219,12 +215,9 @@ class In {
     }
     return true;
   }
-  bool fits(const std::vector<int64_t>& shape, bool rows_apart) const {
-    if (!has_shape(shape) || !whole_type_) return false;
-    if (reinterpret_cast<uintptr_t>(data_) % alignof(T) != 0) return false;
-    if (is_contiguous()) return true;
-    if (!rows_apart || dimensions_ != 2) return false;
-    return (strides_[1] == 1 || shape_[1] <= 1) && strides_[0] >= 0;
+  bool fits(const std::vector<int64_t>& shape) const {
+    const bool aligned = reinterpret_cast<uintptr_t>(data_) % alignof(T) == 0;
+    return has_shape(shape) && whole_type_ && aligned && is_contiguous();
   }
   void release() {
     if (view_.obj != nullptr) PyBuffer_Release(&view_);
@@ -235,7 +228,6 @@ class In {
     std::swap(view_, other.view_);
     std::swap(keep_, other.keep_);
     std::swap(data_, other.data_);
-    std::swap(readonly_, other.readonly_);
     std::swap(whole_type_, other.whole_type_);
     std::swap(dimensions_, other.dimensions_);
     std::swap(shape_, other.shape_);
@@ -245,7 +237,7 @@ class In {
   Py_buffer view_{};  // of a buffer, or
   nb::object keep_;   // a tensor
   T* data_ = nullptr;
-  bool readonly_ = false, whole_type_ = false;
+  bool whole_type_ = false;
   int dimensions_ = 0;
   int64_t shape_[kMost] = {}, strides_[kMost] = {};
 };

@@ -15,11 +15,7 @@ void bind_sizes(nb::module_& m);
 void bind_versions(nb::module_& m);
 // Whole sequences, forward and backward.
 void bind_sequences(nb::module_& m);
-// One step of memories, forward and backward, and gradients that wait for their call.
-// Linear layers over all steps.
-void bind_products(nb::module_& m);
 // A causal convolution over time.
 void bind_convolution(nb::module_& m);
-// A step of an optimiser.
 
 }  // namespace sparsam

@@ -60,7 +60,6 @@ NB_MODULE(_native, m) {
   bind_sizes(m);
   bind_versions(m);
   bind_sequences(m);
-  bind_products(m);
   bind_convolution(m);
   m.def("use_tensors", &use_tensors, "type"_a.none(), "capsule"_a.none());
   m.def(

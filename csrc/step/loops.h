@@ -20,7 +20,6 @@
 #include "support/interrupt.h"
 #include "support/packed_product.h"
 #include "support/parallel.h"
-#include "support/row_product.h"
 #include "support/tall_product.h"
 
 namespace sparsam::SPARSAM_ISA {
@@ -370,7 +369,6 @@ T norm(const T* word, int32_t stride) {
 }
 
 template <class T>
-constexpr SequenceKernels<T> kKernels{&forward<T>, &backward<T>, &row_product<T>,       &tall_product<T>,
-                                      &norm<T>,    &convolve<T>, &convolve_backward<T>};
+constexpr SequenceKernels<T> kKernels{&forward<T>, &backward<T>, &norm<T>, &convolve<T>, &convolve_backward<T>};
 
 }  // namespace sparsam::SPARSAM_ISA

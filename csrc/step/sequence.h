@@ -149,12 +149,6 @@ template <class T>
 struct SequenceKernels {
   void (*forward)(const SequenceForward<T>&, int threads);
   void (*backward)(SequenceBackward<T>&, int threads);
-  // C (rows x columns) = A B + bias; element (k, n) of B is b[k * row_stride + n * column_stride] (row_product.h).
-  void (*row_product)(const T* a, int64_t a_stride, const T* b, int64_t row_stride, int64_t column_stride,
-                      const T* bias, int64_t rows, int depth, int columns, T* c, int threads);
-  // C (m x n, rows c_stride apart) = A^T B over `depth` rows of A and B with the given strides (tall_product.h).
-  void (*tall_product)(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t depth, int m, int n, T* c,
-                       int64_t c_stride, int threads);
   // |word| as the steps compute it.
   T (*norm)(const T* word, int32_t stride);
   void (*convolve)(const ConvolutionShape& shape, const T* window, const T* x, const T* weight, const T* bias, T* out,

@@ -1,4 +1,4 @@
-// A linear layer over all steps: C = A B + bias for many rows of A and a B small enough to be packed.
+// A linear map over all steps: C = A B for many rows of A and a B small enough to be packed.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,9 @@ namespace sparsam::SPARSAM_ISA {
 
 constexpr int64_t kRowsPerTask = 64;
 
-// C (rows, c_stride apart) = A B + bias for a packed B; bias may be null. The rows are shared out over threads.
+// C (rows, c_stride apart) = A B for a packed B. The rows are shared out over threads.
 template <class T>
-void row_product(const T* a, int64_t a_stride, const Packed<T>& b, const T* bias, int64_t rows, T* c, int64_t c_stride,
-                 int threads) {
+void row_product(const T* a, int64_t a_stride, const Packed<T>& b, int64_t rows, T* c, int64_t c_stride, int threads) {
   const int64_t tasks = (rows + kRowsPerTask - 1) / kRowsPerTask;
   const int parts = int(std::min<int64_t>(threads, tasks));
   run_parallel(parts, [&](int part) {
@@ -27,21 +26,11 @@ void row_product(const T* a, int64_t a_stride, const Packed<T>& b, const T* bias
       for (int i = 0; i < n; ++i) {
         from[i] = a + (row + i) * a_stride;
         to[i] = c + (row + i) * c_stride;
-        if (bias)
-          std::copy_n(bias, b.columns(), to[i]);
-        else
-          std::fill_n(to[i], b.columns(), T(0));
+        std::fill_n(to[i], b.columns(), T(0));
       }
       b.multiply(n, from, to);
     }
   });
-}
-
-// The same for a B whose element (k, n) is b[k * row_stride + n * column_stride], and a contiguous C.
-template <class T>
-void row_product(const T* a, int64_t a_stride, const T* b, int64_t row_stride, int64_t column_stride, const T* bias,
-                 int64_t rows, int depth, int columns, T* c, int threads) {
-  row_product(a, a_stride, Packed<T>(b, depth, columns, row_stride, column_stride), bias, rows, c, columns, threads);
 }
 
 }  // namespace sparsam::SPARSAM_ISA

@@ -21,7 +21,6 @@ Double: TypeAlias = np.float64
 Rows: TypeAlias = NDArray[np.int64]
 ShortRows: TypeAlias = NDArray[np.int32]
 Result: TypeAlias = NDArray[Any] | Tensor | None  # as numbers are given back, by `use_tensors`
-Floats: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
 F = TypeVar("F", np.float32, np.float64)
 G = TypeVar("G", np.float32, np.float64, contravariant=True)
 
@@ -284,18 +283,6 @@ class _Backward(Protocol[F]):
 backward32: _Backward[Single]
 backward64: _Backward[Double]
 
-class _Linear(Protocol[F]):
-    def __call__(self, a: NDArray[F], w: NDArray[F], bias: NDArray[F] | None, threads: int) -> NDArray[F]:
-        """a w^T + bias for a (rows, depth) and w (n, depth)."""
-
-class _LinearBack(Protocol[F]):
-    def __call__(self, a: NDArray[F], w: NDArray[F], threads: int) -> NDArray[F]:
-        """a w for a (rows, n) and w (n, depth): the gradient of a linear layer's input."""
-
-class _Tall(Protocol[F]):
-    def __call__(self, a: NDArray[F], b: NDArray[F], threads: int) -> NDArray[F]:
-        """a^T b for a (rows, m) and b (rows, n): the gradient of a linear layer's weight."""
-
 class _Convolve(Protocol):
     def __call__(self, window: Any, x: Any, weight: Any, bias: Any, threads: int) -> Any:
         """out_t = bias + sum_j weight[:, j] * in_{t+j}, `in` being window (B, taps - 1, D), then x (T, B, D)."""
@@ -308,25 +295,6 @@ convolve32: _Convolve
 convolve64: _Convolve
 convolve_backward32: _ConvolveBackward
 convolve_backward64: _ConvolveBackward
-
-linear32: _Linear[Single]
-linear64: _Linear[Double]
-linear_back32: _LinearBack[Single]
-linear_back64: _LinearBack[Double]
-tall32: _Tall[Single]
-tall64: _Tall[Double]
-
-def row_product(
-    a: Floats,
-    w: Floats,
-    bias: Floats | None,
-    forward: bool,
-    out: Floats,
-    threads: int,
-) -> None:
-    """`linear` into `out`, or with forward=False `linear_back`."""
-
-def tall_product(a: Floats, b: Floats, out: Floats, threads: int) -> None: ...
 
 class Ring:
     """The least-recently-accessed ring by itself, for tests."""

@@ -121,7 +121,7 @@ class GruCell {
     if (to.x == nullptr) return;
     Packed<T> back(3 * H, s.inputs);
     put_inputs_back(back, f.weights.w_ih, s.inputs, H, f.weights.ih_stride);
-    row_product<T>(gates, s.gates, back, nullptr, steps, to.x, s.inputs, threads);
+    row_product<T>(gates, s.gates, back, steps, to.x, s.inputs, threads);
   }
 
  private:

@@ -105,7 +105,7 @@ class LstmCell {
     }
     if (to.x == nullptr) return;
     const Packed<T> back(f.weights.w_ih, s.gates, s.inputs, f.weights.ih_stride, 1);
-    row_product<T>(gates, s.gates, back, nullptr, steps, to.x, s.inputs, threads);
+    row_product<T>(gates, s.gates, back, steps, to.x, s.inputs, threads);
   }
 };
 

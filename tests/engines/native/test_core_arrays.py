@@ -58,18 +58,18 @@ def test_results_outlive_what_they_came_from() -> None:
 
 @pytest.mark.skipif(not core.takes_tensors, reason="this PyTorch has no C API for its tensors (2.10 and later have)")
 def test_wrong_tensors_are_refused_by_name() -> None:
-    w, bias = torch.randn(4, 3), torch.randn(4)
-    a = torch.randn(5, 3)
-    torch.testing.assert_close(torch.from_numpy(_native.linear32(a, w, bias, 1)), a @ w.T + bias)
-    with pytest.raises(ValueError, match=r"w: expected a contiguous .*float32 .*, got float64 \(4, 3\)"):
-        _native.linear32(a, w.double(), bias, 1)
-    with pytest.raises(ValueError, match=r"bias: expected .* \(4\), got float32 \(3,\)"):
-        _native.linear32(a, w, bias[:3], 1)
+    words = torch.randn(5, 3)
+    held = _native.Initial32(words)
+    assert torch.equal(torch.from_numpy(held.words()), words)
+    with pytest.raises(ValueError, match=r"words: expected a contiguous .*float32 .*, got float64 \(5, 3\)"):
+        _native.Initial32(words.double())
+    with pytest.raises(ValueError, match=r"rows: expected .* \(any\), got int64 \(1, 2\)"):
+        held.words(torch.tensor([[0, 1]]))
     with pytest.raises(ValueError, match="that is not"):
-        _native.linear32(a, w, torch.randn(8)[::2], 1)
+        _native.Initial32(torch.randn(5, 6)[:, ::2])
     for wrong in (torch.randn(5, 3, device="meta"), torch.randn(1, 1, 1, 5, 3), torch.randn(5, 3).to_sparse(), None):
         with pytest.raises((ValueError, TypeError)):
-            _native.linear32(wrong, w, bias, 1)
+            _native.Initial32(wrong)
 
 
 def test_a_foreign_capsule_is_refused() -> None:
