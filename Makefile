@@ -89,8 +89,9 @@ wheel: setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m build --no-isolation --outdir dist .
 	$(BIN)/python packaging/check_wheel.py dist/*.whl
 
+# Without --quiet, which would hide the warnings from --strict too.
 docs: setup
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict --site-dir site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --site-dir site
 
 clean:
 	rm -rf build dist site .stamps $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

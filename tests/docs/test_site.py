@@ -35,11 +35,37 @@ def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.M
         exec(compile(block, str(page), "exec"), names)
 
 
+def build(folder: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    """Build the site of `folder` as `make docs` does."""
+    (options,) = re.findall(r"-m mkdocs build (.*) --site-dir site", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    command = [sys.executable, "-m", "mkdocs", "build", *options.split(), "--site-dir", str(site)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+
+
+FAULTS = {
+    "": "",
+    "raw Markdown": "<div>[Home](index.md)</div>",
+    "no such anchor": "[here](#nowhere)",
+    "code of more than": f"```python\n{'x' * 110}\n```",
+}
+
+
+@pytest.mark.skipif(bool(NEEDED), reason=f"the site is built with {', '.join(NEEDED)}")
+@pytest.mark.parametrize("told", FAULTS)
+def test_a_fault_on_a_page_fails_the_build(told: str, tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text(f"# A page\n\n{FAULTS[told]}\n", encoding="utf-8")
+    (tmp_path / "mkdocs.yml").write_text(
+        f"site_name: a page\nhooks: [{ROOT / 'docs' / 'hooks.py'}]\nvalidation: {{anchors: warn}}\n", encoding="utf-8"
+    )
+    done = build(tmp_path, tmp_path / "site")
+    assert bool(done.returncode) == bool(told) and told in done.stderr, done.stdout + done.stderr
+
+
 @pytest.mark.skipif(bool(NEEDED), reason=f"the site is built with {', '.join(NEEDED)}")
 def test_site_builds_without_a_warning(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path / "site")]
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    done = build(ROOT, tmp_path / "site")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WARNING" not in done.stdout + done.stderr
     reference = "".join(page.read_text() for page in (tmp_path / "site" / "reference").rglob("*.html"))
