@@ -168,7 +168,7 @@ class RunConfig:
             raise ValueError(f"wait_seconds: expected a positive number, got {self.wait_seconds}")
         for key, least in _LEAST.items():
             if (value := getattr(self, key)) is not None and value < least:
-                raise ValueError(f"{key}: expected at least {least}, got {value}")
+                raise ValueError(f"{key}: expected {'at least 1' if least else '0 or more'}, got {value}")
         for key, most in _MOST.items():
             if (getattr(self, key) or 0) > most:
                 raise ValueError(f"{key}: expected at most {most:,}, got {getattr(self, key)}")
