@@ -36,7 +36,9 @@ void consider_bounds(const Memory<T>& memory, const CoarseQuery& codes, const T*
   int32_t rows[kRoom + kCoarseStretch * kWords];
   int n = 0;
   auto score_rows = [&] {
+    for (int i = 0; i < n; ++i) memory.prefetch(rows[i]);
     for (int i = 0; i < n; ++i) {
+      if (skip(rows[i])) continue;
       const T score = cosine_score(memory, query, norm, rows[i]);
       if (score >= best.worst()) best.offer(score, rows[i]);
     }
@@ -48,14 +50,12 @@ void consider_bounds(const Memory<T>& memory, const CoarseQuery& codes, const T*
       if (_mm512_cmp_ps_mask(found.most_of(head, s), from, _CMP_GE_OQ) == 0) continue;
       for (int i = first; i < std::min(count, first + kCoarseStretch); ++i) {
         const __m512 bounds = found.bounds(head, i);
-        uint32_t left = _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(bounds, from, _CMP_GE_OQ), bounds, to, _CMP_LT_OQ);
-        for (; left != 0; left &= left - 1) {
-          const int at = i * kWords + std::countr_zero(left);
-          if (at >= words) break;
-          if (skip(written[at])) continue;
-          rows[n] = written[at];
-          memory.prefetch(rows[n++]);
-        }
+        // No branch: which words come near cannot be foreseen.
+        __mmask16 some = _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(bounds, from, _CMP_GE_OQ), bounds, to, _CMP_LT_OQ);
+        if (words - i * kWords < kWords) some &= __mmask16((1u << (words - i * kWords)) - 1);
+        const __m512i near = _mm512_maskz_loadu_epi32(some, written + i * kWords);
+        _mm512_storeu_si512(rows + n, _mm512_maskz_compress_epi32(some, near));
+        n += std::popcount(uint32_t(some));
       }
       if (n >= kRoom) score_rows();
     }
