@@ -71,8 +71,8 @@ void consider_bounds(const Memory<T>& memory, const CoarseQuery& codes, const T*
 // Finds the bounds of `heads` heads in these blocks and offers the words to their bests.
 template <class T>
 void consider_coarse(const Memory<T>& memory, const CoarseWords& coarse, const CoarseQuery* codes, const T* queries,
-                       const T* norms, T floor, int k, int64_t begin, int64_t end, int heads, CoarseBounds& found,
-                       Best<T>* best) {
+                     const T* norms, T floor, int k, int64_t begin, int64_t end, int heads, CoarseBounds& found,
+                     Best<T>* best) {
   find_bounds(heads, coarse, codes, memory.width(), begin, int(end - begin), found);
   for (int h = 0; h < heads; ++h)
     consider_bounds(memory, codes[h], queries + h * memory.stride(), norms[h], floor, k, begin, end,

@@ -25,9 +25,7 @@ FILES = ("load", "info", "ask", "eval", "view", "weights", "hub")
 FOLDERS = ("load", "eval", "view", "plot", "resume", "config")
 GROUPS = (("load", "info", "ask", "eval", "view", "plot"), ("resume", "weights", "config"), ("hub",))
 ENTRIES = [entry for group in GROUPS for entry in group]
-# Processor time to refuse a file, 0.5 s at most where it was read: a slow machine has room, what does not end has none.
-MOST_SECONDS = 5.0
-MOST_GROWTH = 100.0  # MiB over all of them
+MOST_SECONDS, MOST_GROWTH = 1.0, 100.0  # of processor time to refuse a file; MiB over all of them
 
 
 @pytest.fixture(scope="module")

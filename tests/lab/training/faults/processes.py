@@ -99,8 +99,9 @@ def _killed_worker(bench: Bench, when: str, number: int) -> str | None:
 
 
 def _frozen_workers(bench: Bench) -> str | None:
+    """Their silence is allowed for longer than PATIENCE, so a command that waited for them would not end."""
     folder = bench.fresh()
-    process = _start_workers(bench, folder)
+    process = _start_workers(bench, folder, f"wait_seconds={100 * PATIENCE}")
     frozen = _workers_of(folder)
     for pid in frozen:
         os.kill(pid, signal.SIGSTOP)
