@@ -17,6 +17,7 @@ from sparsam import checks, engines, tickets
 from sparsam.engines.engine import REGISTERED
 from sparsam.engines.plan import Parts, Plan, resolve
 from sparsam.memories.memory import Memory
+from sparsam.models import episodes
 from sparsam.start import Start
 from sparsam.state import State
 from sparsam.trace import Access, Trace
@@ -342,7 +343,7 @@ class Recurrent(nn.Module, Generic[S]):
             y, state, accesses = self.run(plan, x, state, lengths, record)
         else:
             flags = checks.reset_flags(resets, steps, batch, self.batch_first)
-            y, state, accesses = self._run_episodes(plan, x, state, lengths, flags, record)
+            y, state, accesses = episodes.run(self, plan, x, state, lengths, flags, record)
         return y.transpose(0, 1) if self.batch_first else y, state, accesses
 
     def _fits(self, plan: Plan, state: Any, batch: int, like: Tensor) -> bool:
@@ -359,26 +360,6 @@ class Recurrent(nn.Module, Generic[S]):
             elif value.shape != (batch, *shape) or value.device != device or value.dtype not in types:
                 return False
         return True
-
-    def _run_episodes(
-        self, plan: Plan, x: Tensor, state: Any, lengths: Tensor | None, flags: Tensor, record: bool
-    ) -> tuple[Tensor, Any, Sequence[Access]]:
-        """The sequence in pieces that begin where an element starts anew."""
-        steps = x.shape[0]
-        if lengths is not None:
-            flags = flags & (torch.arange(steps, device="cpu")[:, None] < lengths)
-        every = torch.compiler.is_compiling()  # a graph cannot depend on where the flags are
-        begins = [t for t in range(steps) if t == 0 or every or bool(flags[t].any())]
-        outputs: list[Tensor] = []
-        seen: list[Access] = []
-        for begin, end in zip(begins, [*begins[1:], steps]):
-            if every or bool(flags[begin].any()):
-                state = state.reset(sent(flags[begin], x.device))
-            left = None if lengths is None else (lengths - begin).clamp(0, end - begin)
-            y, state, accesses = self.run(plan, x[begin:end], state, left, record)
-            outputs.append(y)
-            seen += [access.later(begin) for access in accesses]
-        return torch.cat(outputs), state, seen
 
     def state_shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each field of a state that has one, without its batch dimension."""
