@@ -61,7 +61,6 @@ Recipe = TypeVar("Recipe", bound=Callable[..., Experiment])
 RECIPES: Registry[Callable[..., Experiment]] = Registry(
     {
         "babi": "sparsam.lab.recipes.babi",
-        "babi-again": "sparsam.lab.recipes.babi_again",
         "copy-lengths": "sparsam.lab.recipes.copy_lengths",
         "demo": "sparsam.lab.recipes.demo",
         "extrapolation": "sparsam.lab.recipes.extrapolation",
