@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import shlex
 import sys
@@ -58,10 +59,7 @@ def reproduce(
         sparsam reproduce figure3 --task copy --model sam-linear --seeds 1 --budget 300
     """
     if page:
-        from sparsam.lab import pages
-
-        changed = pages.write(pages.source_tree())
-        print("\n".join(map(str, changed)) or "every page says what its records say")
+        print("\n".join(map(str, _write_pages())) or "every page says what its records say")
         return
     from sparsam.lab.recipes import recipe
     from sparsam.lab.recipes.experiment import reproduce as carry_out
@@ -96,6 +94,18 @@ def reproduce(
         write(record, experiment, folder, _command(figure, given_options | {"--set": settings}))
         print(f"record: {record}")
     print(f"table, JSON and plots: {folder}")
+
+
+def _write_pages() -> list[Path]:
+    """Write the pages of the source tree that have changed; an installed package has none."""
+    root = Path(__file__).resolve().parents[4]
+    if not (root / "docs" / "pages").is_dir():
+        raise FileNotFoundError(
+            "page: expected the source tree, whose docs/ holds the records; this is an installation"
+        )
+    sys.path.insert(0, str(root / "docs"))
+    changed: list[Path] = importlib.import_module("pages").write(root)
+    return changed
 
 
 def _command(figure: str, options: dict[str, Any]) -> str:
