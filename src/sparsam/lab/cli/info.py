@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Annotated, Any
 
-import typer
-
+from sparsam.lab.cli.help import argument
+from sparsam.lab.cli.model_options import Json
 from sparsam.lab.training.trained import find_weights
 from sparsam.model_description import parsed
 from sparsam.weights import CONFIG_KEY, MODEL_KEY, find, names, read
@@ -21,13 +21,13 @@ _OPTIONAL = ("matplotlib", "tensorboard", "pillow", "triton", "huggingface_hub",
 def info(
     name: Annotated[
         str | None,
-        typer.Argument(
-            help="Trained weights by name, or a .safetensors file: show their model card.",
-            show_default="show what is installed",
+        argument(
+            "Trained weights by name, or a .safetensors file: show their model card.",
+            "show what is installed",
             autocompletion=names,
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show versions, engines, threads, data and weights; or the model card of trained weights.
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sparsam.lab.cli.help import option
 from sparsam.lab.training.model_config import Setting, library_settings
 from sparsam.models import MODELS
 
@@ -53,18 +54,14 @@ def choices(key: str) -> list[str]:
     return {"similarity": list(SIMILARITIES), "allocation": list(ALLOCATIONS)}.get(key, [])
 
 
-EngineOption = Annotated[
-    str | None,
-    typer.Option(
-        help=f"{', '.join(choices('engine'))}.", show_default="as trained", autocompletion=lambda: choices("engine")
-    ),
-]  # of commands that run trained weights
-
-
+# Options of several commands; the first three are of those that run trained weights.
+EngineOption = Annotated[str | None, option(f"{', '.join(choices('engine'))}.", "as trained", names=choices("engine"))]
 OwnTaskOption = Annotated[
-    str | None,
-    typer.Option("--task", help="Your own task as module:Class, if the run was trained on one.", show_default=False),
-]  # likewise
+    str | None, option("Your own task as module:Class, if the run was trained on one.", False, "--task")
+]
+RUN_OR_WEIGHTS = "A run (its folder or the beginning of its name), trained weights by name, or a .safetensors file."
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")]
 
 
 def described(model: str) -> dict[str, str]:
