@@ -19,7 +19,7 @@ _CALLED = {bool: "True or False", int: "an int", float: "a number", str: "a stri
 
 def check(name: str, value: Any, hint: Any) -> None:
     """Complain when `value` is not what a plain annotation says; others (tensors, protocols) are not looked at."""
-    kinds = typing.get_args(hint) if _is_union(hint) else (hint,)
+    kinds = typing.get_args(hint) if is_union(hint) else (hint,)
     if value is None and type(None) in kinds:
         return
     wanted = [typing.get_origin(kind) or kind for kind in kinds if kind is not type(None)]
@@ -41,7 +41,7 @@ def _is(value: Any, kind: Any) -> bool:
     return isinstance(value, (int, float) if kind is float else kind)
 
 
-def _is_union(hint: Any) -> bool:
+def is_union(hint: Any) -> bool:
     return typing.get_origin(hint) in (typing.Union, types.UnionType)
 
 

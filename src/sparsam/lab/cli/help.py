@@ -10,7 +10,7 @@ import typer.core
 
 def option(text: str, default: Any = True, *flags: str, names: Iterable[str] = (), **more: Any) -> Any:
     """An option: its help, the default that is shown, and the names that a shell completes."""
-    return typer.Option(*flags, help=text, **_shown(default, names), **more)
+    return typer.Option(*flags, help=text, **_shown(default, names), **more)  # type: ignore[misc]
 
 
 def settings_option(text: str) -> Any:

@@ -10,7 +10,6 @@ import copy
 import dataclasses
 import json
 import re
-import types
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sparsam import checks
-from sparsam.lab.argument_types import check_fields
+from sparsam.lab.argument_types import check_fields, is_union
 from sparsam.lab.tasks.task import MOST_ITEMS
 from sparsam.lab.training.model_config import ModelConfig, unknown_setting, with_start, without_first_format
 from sparsam.model_description import LARGEST_TEXT, parsed
@@ -273,8 +272,7 @@ def from_dict(kind: type[Config], values: Any, path: str = "") -> Config:
 
 
 def _convert(kind: Any, value: Any, path: str) -> Any:
-    origin = typing.get_origin(kind)
-    if origin in (typing.Union, types.UnionType):
+    if is_union(kind):
         if value is None:
             return None
         return _convert(next(a for a in typing.get_args(kind) if a is not type(None)), value, path)
@@ -282,7 +280,7 @@ def _convert(kind: Any, value: Any, path: str) -> Any:
         return ModelConfig.from_dict(value, path)
     if dataclasses.is_dataclass(kind):
         return from_dict(typing.cast(type, kind), value, path)
-    wanted = origin or kind
+    wanted = typing.get_origin(kind) or kind
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
@@ -290,6 +288,14 @@ def _convert(kind: Any, value: Any, path: str) -> Any:
     if wanted is list:
         return [_convert(typing.get_args(kind)[0], entry, f"{path}[{place}]") for place, entry in enumerate(value)]
     return value
+
+
+def by_path(values: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """The settings of a config's dict by their full paths."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= by_path(value, _join(path, key)) if isinstance(value, dict) else {_join(path, key): value}
+    return flat
 
 
 def _join(path: str, key: str) -> str:

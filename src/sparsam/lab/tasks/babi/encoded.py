@@ -17,6 +17,7 @@ from sparsam.transfer import sent
 
 __all__ = ["Encoded", "Told", "encode", "word_numbers"]
 
+PER_STEP = ("words", "targets", "questions", "lines", "needed")  # arrays of `Encoded`
 _NUMBER = {word: number for number, word in enumerate(VOCABULARY)}
 
 
@@ -103,30 +104,24 @@ class Encoded:
 
     def one(self, story: int) -> Encoded:
         """One of the stories, as a view."""
-        steps = slice(self.starts[story], self.starts[story + 1])
-        per_step = (self.words, self.targets, self.questions, self.lines, self.needed)
-        words, targets, questions, lines, needed = (values[steps] for values in per_step)
-        return Encoded(
-            words, targets, questions, lines, needed, np.array([0, len(words)]), self.tasks[story : story + 1]
-        )
+        first, end = self.starts[story : story + 2]
+        values = {name: getattr(self, name)[first:end] for name in PER_STEP}
+        return Encoded(**values, starts=np.array([0, end - first]), tasks=self.tasks[story : story + 1])
 
     def subset(self, stories: np.ndarray) -> Encoded:
         """Some of the stories, in the order given."""
         lengths = self.lengths[stories]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         steps = np.repeat(self.starts[stories] - starts[:-1], lengths) + np.arange(starts[-1])
-        per_step = (self.words, self.targets, self.questions, self.lines, self.needed)
-        words, targets, questions, lines, needed = (values[steps] for values in per_step)
-        return Encoded(words, targets, questions, lines, needed, starts, self.tasks[stories])
+        values = {name: getattr(self, name)[steps] for name in PER_STEP}
+        return Encoded(**values, starts=starts, tasks=self.tasks[stories])
 
-    def joined(self, other: Encoded) -> Encoded:
+    def joined(self, *others: Encoded) -> Encoded:
         """These stories, then those."""
-        per_step = ("words", "targets", "questions", "lines", "needed")
-        words, targets, questions, lines, needed = (
-            np.concatenate([getattr(self, name), getattr(other, name)]) for name in per_step
-        )
-        starts = np.concatenate([self.starts, other.starts[1:] + self.starts[-1]])
-        return Encoded(words, targets, questions, lines, needed, starts, np.concatenate([self.tasks, other.tasks]))
+        parts = (self, *others)
+        values = {name: np.concatenate([getattr(part, name) for part in parts]) for name in (*PER_STEP, "tasks")}
+        starts = np.concatenate([[0], np.cumsum(np.concatenate([part.lengths for part in parts]))])
+        return Encoded(**values, starts=starts)
 
     def batch(
         self,
