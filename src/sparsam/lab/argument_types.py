@@ -35,6 +35,12 @@ def check(name: str, value: Any, hint: Any) -> None:
             check(f"{name}[{place}]", entry, kind)
 
 
+def require(holds: bool, name: str, expected: str, got: Any) -> None:
+    """Complain about an argument unless what is asked of it `holds`."""
+    if not holds:
+        raise ValueError(f"{name}: expected {expected}, got {got}")
+
+
 def _is(value: Any, kind: Any) -> bool:
     if isinstance(value, bool):
         return kind is bool

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from sparsam import checks
 from sparsam.lab import argument_types
+from sparsam.lab.argument_types import require
 from sparsam.lab.registry import Registry
 
 __all__ = ["TASKS", "Batch", "BitTask", "DrawnApart", "FiniteTask", "Task", "register"]
@@ -236,12 +237,9 @@ class BitTask(CheckedTask):
 
     @staticmethod
     def check_sizes(bits: int, min_size: int, max_size: int) -> None:
-        if not 1 <= bits <= MOST_BITS:
-            raise ValueError(f"bits: expected 1 to {MOST_BITS:,}, got {bits}")
-        if not 1 <= min_size <= max_size:
-            raise ValueError(f"min_size: expected 1 <= min_size <= max_size, got {min_size} and {max_size}")
-        if max_size > MOST_ITEMS:
-            raise ValueError(f"max_size: expected at most {MOST_ITEMS:,}, got {max_size}")
+        require(1 <= bits <= MOST_BITS, "bits", f"1 to {MOST_BITS:,}", bits)
+        require(1 <= min_size <= max_size, "min_size", "1 <= min_size <= max_size", f"{min_size} and {max_size}")
+        require(max_size <= MOST_ITEMS, "max_size", f"at most {MOST_ITEMS:,}", max_size)
 
 
 def _answers(outputs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:

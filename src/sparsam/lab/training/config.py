@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sparsam import checks
-from sparsam.lab.argument_types import check_fields, is_union
+from sparsam.lab.argument_types import check_fields, is_union, require
 from sparsam.lab.tasks.task import MOST_ITEMS
 from sparsam.lab.training.model_config import ModelConfig, unknown_setting, with_start, without_first_format
 from sparsam.model_description import LARGEST_TEXT, parsed
@@ -84,19 +84,16 @@ class OptimizerConfig:
         checks.one_of("optimizer.name", self.name, OPTIMIZERS)
         checks.one_of("optimizer.final_by", self.final_by, RATES_FALL_BY)
         for name in ("learning_rate", "final_rate"):
-            if (value := getattr(self, name)) is not None and value <= 0:
-                raise ValueError(f"optimizer.{name}: expected a positive number, got {value}")
+            value = getattr(self, name)
+            require(value is None or value > 0, f"optimizer.{name}", "a positive number", value)
         for name in ("decay", "momentum", "beta2", "input_layer_from"):
             checks.number_in(f"optimizer.{name}", getattr(self, name), 0.0, 1.0)
         for name in ("epsilon", "warmup", "hold", "clip", "patience"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"optimizer.{name}: expected 0 or more, got {getattr(self, name)}")
-        if not 0 <= self.hold_share < 1:
-            raise ValueError(f"optimizer.hold_share: expected a share below 1, got {self.hold_share}")
-        if not 0 < self.input_layer_rate <= 1:
-            raise ValueError(f"optimizer.input_layer_rate: expected a share up to 1, got {self.input_layer_rate}")
-        if self.full_rate_level is not None and self.full_rate_level < 1:
-            raise ValueError(f"optimizer.full_rate_level: expected at least 1, got {self.full_rate_level}")
+            require(getattr(self, name) >= 0, f"optimizer.{name}", "0 or more", getattr(self, name))
+        require(0 <= self.hold_share < 1, "optimizer.hold_share", "a share below 1", self.hold_share)
+        require(0 < self.input_layer_rate <= 1, "optimizer.input_layer_rate", "a share up to 1", self.input_layer_rate)
+        level = self.full_rate_level
+        require(level is None or level >= 1, "optimizer.full_rate_level", "at least 1", level)
 
 
 @dataclass
@@ -115,16 +112,14 @@ class CurriculumConfig:
 
     def __post_init__(self) -> None:
         check_fields(self, "curriculum.")
-        if self.retreat is not None and not (self.retreat > 1 and self.over is None):
-            raise ValueError(f"curriculum.retreat: expected more than 1, and no curriculum.over, got {self.retreat}")
-        if self.max_level is not None and not 1 <= self.max_level <= MOST_ITEMS:
-            raise ValueError(f"curriculum.max_level: expected 1 to {MOST_ITEMS:,}, got {self.max_level}")
-        if not 1 <= self.start <= MOST_ITEMS:
-            raise ValueError(f"curriculum.start: expected 1 to {MOST_ITEMS:,}, got {self.start}")
-        if self.patience < 1:
-            raise ValueError(f"curriculum.patience: expected at least 1, got {self.patience}")
-        if self.over is not None and (self.over < 1 or self.max_level is None):
-            raise ValueError(f"curriculum.over: expected at least 1 and a curriculum.max_level, got {self.over}")
+        top, over, retreat = self.max_level, self.over, self.retreat
+        alone = retreat is None or (retreat > 1 and over is None)
+        require(alone, "curriculum.retreat", "more than 1, and no curriculum.over", retreat)
+        require(top is None or 1 <= top <= MOST_ITEMS, "curriculum.max_level", f"1 to {MOST_ITEMS:,}", top)
+        require(1 <= self.start <= MOST_ITEMS, "curriculum.start", f"1 to {MOST_ITEMS:,}", self.start)
+        require(self.patience >= 1, "curriculum.patience", "at least 1", self.patience)
+        ends = over is None or (over >= 1 and top is not None)
+        require(ends, "curriculum.over", "at least 1 and a curriculum.max_level", over)
 
 
 @dataclass
@@ -163,14 +158,12 @@ class RunConfig:
         if not re.fullmatch(r"[^/\\\0]+", self.name) or self.name in (".", ".."):
             raise ValueError(f"name: expected the name of a folder, without a path, got {self.name!r}")
         checks.one_of("when_workers_die", self.when_workers_die, WHEN_WORKERS_DIE)
-        if not self.wait_seconds > 0:
-            raise ValueError(f"wait_seconds: expected a positive number, got {self.wait_seconds}")
+        require(self.wait_seconds > 0, "wait_seconds", "a positive number", self.wait_seconds)
         for key, least in _LEAST.items():
-            if (value := getattr(self, key)) is not None and value < least:
-                raise ValueError(f"{key}: expected {'at least 1' if least else '0 or more'}, got {value}")
+            value = getattr(self, key)
+            require(value is None or value >= least, key, "at least 1" if least else "0 or more", value)
         for key, most in _MOST.items():
-            if (getattr(self, key) or 0) > most:
-                raise ValueError(f"{key}: expected at most {most:,}, got {getattr(self, key)}")
+            require((getattr(self, key) or 0) <= most, key, f"at most {most:,}", getattr(self, key))
         by_time = self.optimizer.final_rate is not None and self.optimizer.final_by == "seconds"
         if by_time and self.seconds is None:
             raise ValueError("optimizer.final_by: expected 'steps' for a run without seconds, got 'seconds'")

@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from sparsam.lab.argument_types import require
 from sparsam.lab.tasks.input_layer import WithInputLayer
 from sparsam.model_description import InputLayer, flag, short, whole
 
@@ -68,8 +69,7 @@ class ImageEncoder(nn.Module):
         super().__init__()
         if not channels or min(channels) < 1:
             raise ValueError(f"channels: expected at least one layer of at least one channel, got {list(channels)}")
-        if features < 1:
-            raise ValueError(f"features: expected at least 1, got {features}")
+        require(features >= 1, "features", "at least 1", features)
         self.side, self.features, self.fixed_norm = side, features, fixed_norm
         self.pooled = [place != len(channels) - 2 for place in range(len(channels))]
         left = side
@@ -128,8 +128,7 @@ class LabelledImages(nn.Module):
         fixed_norm: bool = False,
     ) -> None:
         super().__init__()
-        if label_size < 1:
-            raise ValueError(f"label_size: expected at least 1, got {label_size}")
+        require(label_size >= 1, "label_size", "at least 1", label_size)
         self.images = ImageEncoder(side, features, channels, fixed_norm)
         self.table = nn.Parameter(torch.randn(labels, label_size))
 
