@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from sparsam.lab.cli.help import argument, option, settings_option
-from sparsam.lab.cli.model_options import RUN_OR_WEIGHTS, EngineOption, Json, OwnTaskOption, choices
+from sparsam.lab.cli.model_options import CHOICES, RUN_OR_WEIGHTS, EngineOption, Json, OwnTaskOption
 from sparsam.lab.cli.runs import complete_trained, find_run
 
 
@@ -28,7 +28,7 @@ def evaluate(
     memory_size: Annotated[int | None, option("Evaluate with this memory size.", "as trained")] = None,
     index: Annotated[
         str | None,
-        option(f"Evaluate with this index: {', '.join(choices('index'))}.", "as trained", names=choices("index")),
+        option(f"Evaluate with this index: {', '.join(CHOICES['index'])}.", "as trained", names=CHOICES["index"]),
     ] = None,
     engine: EngineOption = None,
     split: Annotated[str, option("Split of a data set: validation or test.", names=("validation", "test"))] = "test",

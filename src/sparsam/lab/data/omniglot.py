@@ -81,24 +81,17 @@ class OmniglotFiles:
         """
         found = []
         for name, official in SETS.items():
-            images = self.read(name)
-            characters = _by_character(images)
-            if len(characters) != official.characters:
-                raise DataError(
-                    f"{self.sources[name]} has {len(characters)} characters instead of "
-                    f"{official.characters}; download {name}.zip again"
-                )
+            images, source, again = self.read(name), self.sources[name], f"download {name}.zip again"
+            characters, wanted = _by_character(images), official.characters
+            if len(characters) != wanted:
+                raise DataError(f"{source} has {len(characters)} characters instead of {wanted}; {again}")
             for character, drawings in characters.items():
                 if len(drawings) != DRAWINGS:
-                    raise DataError(
-                        f"{self.sources[name]}: {character} has {len(drawings)} drawings instead of "
-                        f"{DRAWINGS}; download {name}.zip again"
-                    )
+                    told = f"{character} has {len(drawings)} drawings instead of {DRAWINGS}"
+                    raise DataError(f"{source}: {told}; {again}")
             if _digest(images) != official.digest:
-                raise DataError(
-                    f"{self.sources[name]} has the right number of images, but some differ from the "
-                    f"official ones; download {name}.zip again"
-                )
+                told = "has the right number of images, but some differ from the official ones"
+                raise DataError(f"{source} {told}; {again}")
             found.append(f"{name}: {len(characters)} characters, {DRAWINGS} drawings each, as published")
         return found
 

@@ -1,18 +1,13 @@
 """SAM paper, supplementary tables on Babi: one model for all 20 tasks, six models and SAM with an ANN index.
 
-The paper gives no settings for this experiment but the encoding. These are ours: 128 hidden units, 4 heads, one-hot
-words of value 12 (`Babi` says why), minibatches of four groups of stories, first weights that use the memory from the
-start (`sparsam.start`): without them an SDNC stays at the error of an LSTM for a long time.
+`--task paper` is what `PROTOCOL` and `DIFFERENCES` say; `Babi` says why words have the value 12. The first weights use
+the memory from the start (`sparsam.start`): without them an SDNC stays at the error of an LSTM for a long time. The
+LSTM keeps torch's, since its own state is the only memory it has.
 
-`--task paper` has no more than that: the original stories, each drawn equally often, no labels of supporting facts, no
-augmentation, no dropout, the same for every model. The first weights are the same for all models with a memory, as far
-as a model has the gate in question; the LSTM keeps torch's, since its own state is the only memory it has.
-
-`--task augmented` adds training stories told with other names each time (`sparsam.lab.tasks.babi.augment`; without,
-the models learn them by heart) and draws the tasks that take longest more often. Task 16 is a third
-of all stories; it begins with what its answers need, the other facts come back over 6,000 minibatches (1,000 in a
-short run), and its training stories are asked for parts of the way as well (`sparsam.lab.tasks.babi.augment`). Half
-of the training stories are told in another way (`sparsam.lab.tasks.babi.augment`).
+`--task augmented` adds training stories told with other names or in another way and asked further questions
+(`sparsam.lab.tasks.babi.augment`; without, the models learn them by heart), and draws the tasks that take longest more
+often. Task 16 is a third of all stories; it begins with what its answers need, the other facts come back over 6,000
+minibatches (1,000 in a short run).
 
 All models have the same optimiser; its rate falls over the last third of a run, by minibatches or, with a `budget`, by
 time. The run with the lowest validation error is the one that is tested. On a GPU:

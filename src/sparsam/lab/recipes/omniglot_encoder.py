@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from torch import Tensor
 
 from sparsam.lab.tasks.omniglot.episodes import Omniglot, OmniglotTable
 from sparsam.lab.tasks.omniglot.labelled_images import LabelledImages
+from sparsam.lab.training.files import write_atomic
 from sparsam.lab.training.seeds import MinibatchSeeds, mix
 
 SHARPNESS = 12.0  # s
@@ -118,9 +118,7 @@ def save_encoder(layer: LabelledImages, path: Path, about: dict[str, Any]) -> No
 
     weights = {f"{_PREFIX}{name}": value.cpu().contiguous() for name, value in layer.images.state_dict().items()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_bytes(save(weights, metadata={"format": "pt", "about": json.dumps(about)}))
-    draft.replace(path)
+    write_atomic(path, save(weights, metadata={"format": "pt", "about": json.dumps(about)}))
 
 
 def load_encoder(task: Any, path: Path) -> LabelledImages:

@@ -5,11 +5,9 @@ models of that seed begin with it. Then a model learns what to do with its featu
 characters, and for the last fifth of the run the encoder learns with it, at a tenth of the rate. All models have
 the same data, augmentation, encoder, rates and time.
 
-What differs from the paper: the encoder and its training beforehand, the last image beside its label, label vectors in
-place of one-hot labels (`tasks.omniglot.labelled_images`), feed-forward controllers where there is a memory, first
-weights of SAM, SDNC and DAM that write into unused words and look up by what they write (`START`), labels from the
-level's own up to level 32 (`pool`), Adam with a falling rate, characters of training episodes mirrored and bent
-(`variety`), 28 x 28 pixels.
+What differs from the paper (`DIFFERENCES`) is explained in `tasks.omniglot.labelled_images` and, for labels from the
+level's own up to level 32 (`pool`) and characters that are mirrored and bent (`variety`), in `tasks.omniglot.episodes`.
+SAM, SDNC and DAM begin with weights that write into unused words and look up by what they write (`START`).
 
 On a GPU: `--set device=cuda --set task.training.device=cuda`, which draws the episodes there as well.
 """
@@ -149,11 +147,11 @@ def evaluate_run(
     batch_size: int = 8,
     device: str | None = None,
 ) -> dict[str, Any]:
-    """Errors by number of characters and presentation of a run's newest checkpoint, kept as `{split}.json`; the
-    sparse models have `TEST_MEMORY` words."""
-    from sparsam.lab.training.trained import load_model, read_saved
+    """Errors by number of characters and presentation of a run's newest checkpoint, kept as `{split}.json`; the sparse
+    models have `TEST_MEMORY` words."""
+    from sparsam.lab.training.trained import load_model, read_trained
 
-    config = read_saved(run)[1]
+    config = read_trained(run)[1]
     larger = [f"model.memory_size={TEST_MEMORY}"] if config.model.k else []
     model, task, config = load_model(run, larger)
     place = config.device if device is None else device

@@ -93,19 +93,15 @@ class Batch:
         """The batch in pinned memory; one that is already on a GPU stays there."""
         if self.inputs.is_cuda:
             return self
-        values = (
-            self.inputs,
-            self.targets,
-            self.mask,
-        )  # a mask may be one row for all elements, which cannot be pinned
-        inputs, targets, mask = (value.contiguous().pin_memory() for value in values)
-        return replace(self, inputs=inputs, targets=targets, mask=mask)
+        # A mask may be one row for all elements, which cannot be pinned.
+        return self._changed(lambda value: value.contiguous().pin_memory())
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
         """The batch on another device; `lengths` and `info` stay where they are."""
-        values = (self.inputs, self.targets, self.mask)
-        inputs, targets, mask = (value.to(device, non_blocking=non_blocking) for value in values)
-        return replace(self, inputs=inputs, targets=targets, mask=mask)
+        return self._changed(lambda value: value.to(device, non_blocking=non_blocking))
+
+    def _changed(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        return replace(self, inputs=change(self.inputs), targets=change(self.targets), mask=change(self.mask))
 
 
 @runtime_checkable

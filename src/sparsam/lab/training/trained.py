@@ -82,17 +82,6 @@ def check_fit(config: RunConfig, task: Any, weights: dict[str, Tensor], source: 
             raise checkpoint.CheckpointError(f"{shape}, got {tuple(weights[name].shape)}")
 
 
-def read_saved(
-    path: str | Path, settings: Iterable[str] = (), older: bool = False, **model_settings: Any
-) -> tuple[dict[str, Tensor], RunConfig, Path]:
-    """Weights and config of a run's folder or weights file, and the file they came from."""
-    file = find_weights(path, older)
-    weights, text = checkpoint.load_weights(file)
-    config = _config(text, file).with_settings(settings)
-    config.model.change(model_settings)
-    return weights, config, file
-
-
 def read_trained(path: str | Path) -> tuple[Weights, RunConfig]:
     """The weights of a run, from which `build` makes the model without the task's data, and the run's config."""
     weights = read(find_weights(path))
@@ -117,7 +106,10 @@ def load_model(
     `settings` are any others, written `path=value` (`task.settings.cues=16`). `older` takes an older
     checkpoint where the newest is damaged.
     """
-    weights, config, file = read_saved(path, settings, older, **model_settings)
+    file = find_weights(path, older)
+    weights, text = checkpoint.load_weights(file)
+    config = _config(text, file).with_settings(settings)
+    config.model.change(model_settings)
     task = config.task.build()
     check_fit(config, task, weights, file)
     model = build_model(config.model, task)
