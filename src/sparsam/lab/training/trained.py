@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sparsam.lab.tasks.input_layer import PREFIX, WithInputLayer, build_model
 from sparsam.lab.training import checkpoint
 from sparsam.lab.training.config import RunConfig
-from sparsam.lab.training.input_layer import PREFIX, WithInputLayer, build_model
 from sparsam.lab.training.user_classes import is_own
 from sparsam.model_description import check_room
 from sparsam.weights import CONFIG_KEY, Weights, find, read

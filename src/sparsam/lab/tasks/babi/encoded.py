@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -123,17 +124,9 @@ class Encoded:
         starts = np.concatenate([[0], np.cumsum(np.concatenate([part.lengths for part in parts]))])
         return Encoded(**values, starts=starts)
 
-    def batch(
-        self,
-        stories: np.ndarray,
-        scale: float = 1.0,
-        exchange: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
-        left_out: np.ndarray | None = None,
-        order: np.ndarray | None = None,
-        device: str = "cpu",
-    ) -> Batch:
-        """`told` as a minibatch, in which a word's one is `scale`; see there and at `Told.batch`."""
-        return self.told(stories, exchange, left_out, order).batch(scale, device)
+    def batch(self, stories: np.ndarray, scale: float = 1.0, **changes: Any) -> Batch:
+        """What `told` gives as a minibatch, in which a word's one is `scale`."""
+        return self.told(stories, **changes).batch(scale)
 
     def told(
         self,

@@ -131,6 +131,8 @@ class LabelledImages(nn.Module):
         require(label_size >= 1, "label_size", "at least 1", label_size)
         self.images = ImageEncoder(side, features, channels, fixed_norm)
         self.table = nn.Parameter(torch.randn(labels, label_size))
+        self.shown_size, self.score_size = side**2 + labels, labels  # of what a step shows, and of the scores
+        self.input_size, self.output_size = 2 * features + label_size, label_size  # of what the model sees and answers
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -145,26 +147,6 @@ class LabelledImages(nn.Module):
     def late(self) -> nn.Module:
         """What a run may leave as it is at first (`optimizer.input_layer_from`)."""
         return self.images
-
-    @property
-    def shown_size(self) -> int:
-        """Width of what a step shows, pixels and a one-hot label."""
-        return self.images.side**2 + len(self.table)
-
-    @property
-    def score_size(self) -> int:
-        """How many labels are scored."""
-        return len(self.table)
-
-    @property
-    def input_size(self) -> int:
-        """Width of the vectors that the model sees."""
-        return 2 * self.images.features + self.table.shape[1]
-
-    @property
-    def output_size(self) -> int:
-        """Width of the answers that the model gives."""
-        return self.table.shape[1]
 
     def forward(self, inputs: Tensor) -> Tensor:
         pixels = self.images.side**2
