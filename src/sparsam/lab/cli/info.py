@@ -149,14 +149,9 @@ def _data() -> Iterator[tuple[str, str]]:
 
 def _weights() -> Iterator[tuple[str, str]]:
     for name in names():
-        card = card_of(name)
-        yield name, _headline(card) if card else str(find(name))
-
-
-def _headline(card: str) -> str:
-    """The first line of text below a card's title."""
-    lines = [line for line in card.splitlines() if line and not line.startswith("#")]
-    return lines[0] if lines else ""
+        card = card_of(name) or ""
+        below_title = (line for line in card.splitlines() if line and not line.startswith("#"))
+        yield name, next(below_title, "") if card else str(find(name))
 
 
 def _show_weights(name: str, as_json: bool) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sparsam.lab.data.cache import cached
+from sparsam.lab.data.cache import cached, digest
 from sparsam.lab.data.locate import DataError, find
 from sparsam.weights import open_plain, read_plain
 
@@ -56,11 +56,11 @@ class OmniglotFiles:
 
     def key(self) -> str:
         """Changes when an archive's bytes, or a folder's names and bytes, change."""
-        digest = hashlib.sha256()
+        key = hashlib.sha256()
         for name, source in self.sources.items():
-            data = _digest(self.read(name)) if source.is_dir() else _digest_of_file(source)
-            digest.update(f"{name} {data}\n".encode())
-        return digest.hexdigest()
+            data = digest(self.read(name)) if source.is_dir() else _digest_of_file(source)
+            key.update(f"{name} {data}\n".encode())
+        return key.hexdigest()
 
     def read(self, name: str) -> list[tuple[str, bytes]]:
         """Sorted (path, PNG bytes) of a set."""
@@ -89,7 +89,7 @@ class OmniglotFiles:
                 if len(drawings) != DRAWINGS:
                     told = f"{character} has {len(drawings)} drawings instead of {DRAWINGS}"
                     raise DataError(f"{source}: {told}; {again}")
-            if _digest(images) != official.digest:
+            if digest(images) != official.digest:
                 told = "has the right number of images, but some differ from the official ones"
                 raise DataError(f"{source} {told}; {again}")
             found.append(f"{name}: {len(characters)} characters, {DRAWINGS} drawings each, as published")
@@ -166,19 +166,12 @@ def _by_character(images: list[tuple[str, bytes]]) -> dict[str, list[tuple[str, 
     return characters
 
 
-def _digest(images: list[tuple[str, bytes]]) -> str:
-    digest = hashlib.sha256()
-    for path, data in images:
-        digest.update(path.encode() + b"\0" + hashlib.sha256(data).digest())
-    return digest.hexdigest()
-
-
 def _digest_of_file(source: Path) -> str:
-    digest = hashlib.sha256()
+    found = hashlib.sha256()
     with open_plain(source) as file:
         while part := file.read(1 << 20):
-            digest.update(part)
-    return digest.hexdigest()
+            found.update(part)
+    return found.hexdigest()
 
 
 def _read(source: Path) -> Iterator[tuple[str, bytes]]:

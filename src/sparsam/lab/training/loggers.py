@@ -60,5 +60,5 @@ class TensorBoard:
 
 
 def build_loggers(names: Iterable[str]) -> list[Logger]:
-    """The loggers that a config names as `module:Class`; the user must have named them as well (see own.py)."""
+    """The loggers that a config names as `module:Class`; the user must have named them too (see user_classes.py)."""
     return [own_logger(name) for name in names]

@@ -12,8 +12,7 @@ A character is turned by a random multiple of 90 degrees for the whole episode, 
 20 drawings, turned a little, stretched and shifted (Santoro et al.: up to pi/16 and 10 of 105 pixels). An episode with
 more characters than its split holds uses some of them in two or more orientations, as different characters.
 
-One departure from the paper is off unless asked for: `variety` makes new characters of the 800 that there are to train
-on. `omniglot_pixels` puts a convolutional network before the model.
+`omniglot_pixels` puts a convolutional network before the model.
 
 The loss is the mean cross entropy over all steps. The first presentation of a character can only be guessed,
 so a perfect learner still has a loss of about log(labels) / presentations (`Omniglot.floor`) and an
