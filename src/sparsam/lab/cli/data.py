@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -61,8 +62,6 @@ def babi(
         sparsam data babi
         sparsam data babi --root ~/Downloads
     """
-    import warnings
-
     from sparsam.lab.data.babi import open_babi
     from sparsam.lab.tasks.babi.task import Babi
 

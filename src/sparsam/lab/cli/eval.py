@@ -108,13 +108,13 @@ def table(row: dict[str, Any]) -> str:
     """One evaluation as text: a line of its numbers, and under it one line for each of bAbI's tasks."""
     from sparsam.lab.data.babi_official import STEMS
 
-    tasks = {int(match[1]): row[key] for key in row if (match := re.fullmatch(r"task_(\d+)", key))}
+    by_task = {key: value for key, value in row.items() if re.fullmatch(r"task_\d+", key)}
     name = "as trained" if row["size"] is None else f"size {row['size']:,}"
-    rest = {key: value for key, value in row.items() if key != "size" and not re.fullmatch(r"task_\d+", key)}
+    rest = {key: value for key, value in row.items() if key != "size" and key not in by_task}
     lines = [f"{name}: " + ", ".join(f"{key.replace('_', ' ')} {value:.4g}" for key, value in rest.items())]
-    if tasks:
+    if by_task:
         lines.append(f"{'task':>4}  {'':30}  {'error':>7}")
-        for number, error in sorted(tasks.items()):
+        for number, error in sorted((int(key.removeprefix("task_")), value) for key, value in by_task.items()):
             failed = "  failed" if error > 0.05 else ""
             lines.append(f"{number:>4}  {STEMS.get(number, '').replace('-', ' '):30}  {error:>7.1%}{failed}")
     return "\n".join(lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from collections.abc import Iterator
 from importlib import metadata
@@ -75,8 +76,6 @@ def _versions() -> Iterator[tuple[str, str]]:
 
 
 def _machine() -> dict[str, Any]:
-    import os
-
     import torch
 
     threads = torch.get_num_threads()
@@ -92,8 +91,6 @@ def _machine() -> dict[str, Any]:
 
 def cores() -> int:
     """Processors that this process may run on."""
-    import os
-
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

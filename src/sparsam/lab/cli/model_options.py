@@ -38,7 +38,6 @@ HELP = {
     "deallocate": "Erase the words that the DNC frees.",
 }  # shorter than in the docstrings of the models, which explain the others
 
-
 # The names that a setting can take.
 CHOICES = {
     "index": list(indexes.NAMES),
@@ -47,7 +46,6 @@ CHOICES = {
     "similarity": list(SIMILARITIES),
     "allocation": list(ALLOCATIONS),
 }
-
 
 # Options of several commands; the first three are of those that run trained weights.
 EngineOption = Annotated[str | None, option(f"{', '.join(CHOICES['engine'])}.", "as trained", names=CHOICES["engine"])]

@@ -17,6 +17,7 @@ from sparsam.lab.cli.runs import find_run
 from sparsam.lab.tasks import TASKS
 from sparsam.lab.training.config import OPTIMIZERS, CurriculumConfig, RunConfig
 from sparsam.lab.training.resume import ACCEPTABLE
+from sparsam.lab.training.trained import ADDRESSES
 from sparsam.models import MODELS
 from sparsam.weights import find
 
@@ -114,7 +115,7 @@ def train(
         user_classes.use_task(task)
     for name in logger or []:
         user_classes.use_logger(name)
-    if weights is not None and weights.startswith(("hf:", "http:", "https:")):
+    if weights is not None and weights.startswith(ADDRESSES):
         weights = str(find(weights))
     changes: dict[str, Any] = {
         "model.name": model, **{f"model.{key}": value for key, value in (model_settings or {}).items()},

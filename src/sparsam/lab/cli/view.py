@@ -10,6 +10,7 @@ import typer
 from sparsam.lab.cli.help import argument, option
 from sparsam.lab.cli.model_options import RUN_OR_WEIGHTS, OwnTaskOption
 from sparsam.lab.cli.runs import complete_trained, find_run
+from sparsam.lab.training.trained import ADDRESSES
 
 
 def view(
@@ -49,24 +50,20 @@ def view(
 
     if task is not None:
         user_classes.use_task(task)
-    runs = [name if _is_address(name) else str(find_run(name)) for name in runs] if runs else [str(find_run(None))]
+    shown = [name if name and name.startswith(ADDRESSES) else str(find_run(name)) for name in runs or [None]]
     changes: dict[str, Any] = {} if memory_size is None else {"memory_size": memory_size}
-    page = out or _place(runs[0])
+    page = out or _place(shown[0])
     settings = {"size": size, "sequences": sequences, "seed": seed, "story": story}
     if live:
         from sparsam.lab.viewer.live import serve
 
-        serve(runs, page, port, open_it, **settings, **changes)
+        serve(shown, page, port, open_it, **settings, **changes)
         return
-    print(write_page(runs, page, **settings, **changes))  # type: ignore[arg-type]
+    print(write_page(shown, page, **settings, **changes))  # type: ignore[arg-type]
     if open_it:
         import webbrowser
 
         webbrowser.open(page.resolve().as_uri())
-
-
-def _is_address(name: str) -> bool:
-    return name.startswith(("hf:", "http://", "https://"))
 
 
 def _place(run: str) -> Path:

@@ -22,13 +22,11 @@ ACCEPTABLE = {
     "processes": "continue with another number of processes",
 }
 FIXED = ("seed", "batch_size", "model", "task", "weights", "optimizer.name")
+# Parts of these that weights do not depend on: the engine, where the data is and where minibatches are made.
 MAY_CHANGE = (
     "model.engine",
-    "task.settings.root",
-    "task.training.root",
-    "task.settings.device",  # where minibatches are made
-    "task.training.device",
-)  # parts of these that weights do not depend on
+    *(f"task.{part}.{key}" for part in ("settings", "training") for key in ("root", "device")),
+)
 
 
 class Refused(ValueError):

@@ -16,6 +16,7 @@ from sparsam.lab.training.user_classes import is_own
 from sparsam.model_description import check_room
 from sparsam.weights import CONFIG_KEY, Weights, find, read
 
+ADDRESSES = ("hf:", "http:", "https:")  # how weights from elsewhere begin
 LARGEST_MISSING = 1 << 16  # numbers of a tensor that older weights may have under another name
 
 
@@ -37,7 +38,7 @@ def find_weights(path: str | Path, older: bool = False) -> Path:
 
 def first_weights(path: str) -> Path:
     """The weights that a config begins with: a file makes nobody download, so an address is refused."""
-    if path.startswith(("hf:", "http:", "https:")):
+    if path.startswith(ADDRESSES):
         raise ValueError(f"weights: expected a file, a run's folder or weights by name, got the address {path!r}")
     return find_weights(path)
 

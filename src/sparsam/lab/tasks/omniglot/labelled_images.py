@@ -75,8 +75,7 @@ class ImageEncoder(nn.Module):
         left = side
         for pooled in self.pooled:
             left = left // 2 if pooled else left
-        if left < 1:
-            raise ValueError(f"side: expected at least {2 ** sum(self.pooled)} for {len(channels)} layers, got {side}")
+        require(left >= 1, "side", f"at least {2 ** sum(self.pooled)} for {len(channels)} layers", side)
         inputs = [1, *channels[:-1]]
         self.convolutions = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in zip(inputs, channels, strict=True))
         self.norms = nn.ModuleList(Statistics(count) for count in channels)
