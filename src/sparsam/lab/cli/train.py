@@ -72,8 +72,7 @@ def train(
         float | None, _run("Clip the gradient norm to this; 0 for no clipping.", _DEFAULT.optimizer.clip)
     ] = None,
     curriculum: Annotated[
-        bool,
-        _run("Train with a curriculum: double the level once the loss is low.", True, (), "--curriculum"),
+        bool, _run("Train with a curriculum: double the level once the loss is low.", True, (), "--curriculum")
     ] = False,
     max_level: Annotated[int | None, _run("Last level of the curriculum.", "no limit")] = None,
     workers: Annotated[

@@ -50,7 +50,8 @@ def view(
 
     if task is not None:
         user_classes.use_task(task)
-    shown = [name if name and name.startswith(ADDRESSES) else str(find_run(name)) for name in runs or [None]]
+    wanted: list[str | None] = [*runs] if runs else [None]
+    shown = [name if name and name.startswith(ADDRESSES) else str(find_run(name)) for name in wanted]
     changes: dict[str, Any] = {} if memory_size is None else {"memory_size": memory_size}
     page = out or _place(shown[0])
     settings = {"size": size, "sequences": sequences, "seed": seed, "story": story}

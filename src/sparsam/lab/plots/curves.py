@@ -88,10 +88,8 @@ def draw(
     against: str = "sequences",
 ) -> Any:
     """Draw onto `axis`, or onto a new figure; returns the figure."""
-    figure = None
     if axis is None:
-        figure, axes = new_figure(7.5, 4.2)
-        axis = axes[0, 0]
+        axis = new_figure(7.5, 4.2)[1][0, 0]
     ends = []
     for colour, curve in zip(itertools.cycle(COLOURS), curves, strict=False):
         x, middle, low, high = curve.spread()
@@ -112,7 +110,7 @@ def draw(
     axis.set_ylabel(measure.replace("_", " "))
     axis.set_title(title, loc="left", fontsize=11)
     axis.grid(axis="y", alpha=0.25)
-    return figure if figure is not None else axis.figure
+    return axis.figure
 
 
 def plot_curves(
