@@ -48,7 +48,8 @@ def between_marks(text: str, name: str, made: str) -> str:
 
 def texts(root: Path) -> dict[Path, str]:
     """Every generated page below `root`, the source tree, and README, as the records would have them."""
-    values = {name: page.values(Records(root / "docs")) for name, page in PAGES.items()}
+    records = Records(root / "docs")
+    values = {name: page.values(records) for name, page in PAGES.items()}
     made = {name: filled(name, values[name]) for name in PAGES}
     overview = filled("index", values)
     made["index"] = overview.replace(f"{IN_README}\n", "\n")
