@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from benchmarks.trained_words import Written, nearest, written
-from sparsam.lab.training.input_layer import inner_model
+from sparsam.lab.tasks.input_layer import inner_model
 from sparsam.lab.training.trained import load_model
 from sparsam.memories.sdnc import SDNCMemory
 

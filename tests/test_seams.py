@@ -35,7 +35,6 @@ LAYERS = (
     ("lab/plots/",),
     ("lab/agents/",),
     ("lab/recipes/",),
-    ("lab/pages/",),
     ("lab/cli/", "lab/__init__.py"),
 )
 UPWARD = {  # the few that look up, each in a function or by a name

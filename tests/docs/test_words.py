@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from sparsam.lab import pages
-
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "docs"))
 
 import hooks  # noqa: E402
+
+import pages  # noqa: E402
 
 README = ROOT / "README.md"
 PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if "notebook" not in page.parts)
@@ -56,6 +56,14 @@ def test_all_pages_together_are_short() -> None:
 def test_raw_markdown_is_seen() -> None:
     assert hooks.raw_markdown("<p>**[Install](install.md)**: a wheel</p>") and hooks.raw_markdown("<p>| a | b |</p>")
     assert not hooks.raw_markdown("<p><b>Install</b> 2 * 3 ** 4</p><pre>**kwargs**</pre>")
+
+
+def test_the_papers_columns_have_the_printed_means():
+    paper = pages.babi.PAPER
+    for model, errors in paper["best"].items():
+        assert len(errors) == 20 and sum(errors) / 20 == pytest.approx(paper["best_mean"][model], abs=0.06)
+    failed = {model: sum(error > 5 for error in paper["best"][model]) for model in ("sdnc", "sam", "dam", "dnc")}
+    assert failed == {"sdnc": 1, "sam": 2, "dam": 2, "dnc": 4}
 
 
 @pytest.mark.parametrize("file", pages.pictures(ROOT), ids=lambda file: file.stem)

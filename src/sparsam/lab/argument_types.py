@@ -19,7 +19,7 @@ _CALLED = {bool: "True or False", int: "an int", float: "a number", str: "a stri
 
 def check(name: str, value: Any, hint: Any) -> None:
     """Complain when `value` is not what a plain annotation says; others (tensors, protocols) are not looked at."""
-    kinds = typing.get_args(hint) if _is_union(hint) else (hint,)
+    kinds = typing.get_args(hint) if is_union(hint) else (hint,)
     if value is None and type(None) in kinds:
         return
     wanted = [typing.get_origin(kind) or kind for kind in kinds if kind is not type(None)]
@@ -35,13 +35,19 @@ def check(name: str, value: Any, hint: Any) -> None:
             check(f"{name}[{place}]", entry, kind)
 
 
+def require(holds: bool, name: str, expected: str, got: Any) -> None:
+    """Complain about an argument unless what is asked of it `holds`."""
+    if not holds:
+        raise ValueError(f"{name}: expected {expected}, got {got}")
+
+
 def _is(value: Any, kind: Any) -> bool:
     if isinstance(value, bool):
         return kind is bool
     return isinstance(value, (int, float) if kind is float else kind)
 
 
-def _is_union(hint: Any) -> bool:
+def is_union(hint: Any) -> bool:
     return typing.get_origin(hint) in (typing.Union, types.UnionType)
 
 

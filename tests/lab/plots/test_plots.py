@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from sparsam.lab.plots import curves, raster
+from sparsam.lab.plots import canvas, curves, raster
 from sparsam.lab.plots.report import write_report
 from sparsam.lab.training.config import CurriculumConfig, ModelConfig, RunConfig
 from sparsam.lab.training.folder import RunFolder
@@ -152,4 +152,4 @@ def test_raster_draws_touched_rows_only(tmp_path: Path) -> None:
     assert len(figure.axes) == 2
     assert figure.axes[0].get_ylim() == (2.5, -0.5)  # three rows of two million
     assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["5", "7", "1,999,999"]
-    assert raster.plot_raster(trace, tmp_path / "memory.png").stat().st_size > 1000
+    assert canvas.save(raster.draw(trace), tmp_path / "memory.png").stat().st_size > 1000

@@ -81,7 +81,7 @@ def test_what_is_missing_is_named() -> None:
         record.check({key: [] for key in record.KEYS} | {"runs": {"x": {}}})
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "docs").rglob("*.json")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted((ROOT / "docs").glob("[!p]*/*.json")), ids=lambda file: file.stem)
 def test_every_record_in_docs_has_all_that_it_should(file: Path) -> None:
     record.check(json.loads(file.read_text(encoding="utf-8")))
 

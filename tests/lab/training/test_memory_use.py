@@ -12,7 +12,7 @@ import torch
 
 import sparsam
 from sparsam.lab import tasks
-from sparsam.lab.training.input_layer import WithInputLayer
+from sparsam.lab.tasks.input_layer import WithInputLayer
 from sparsam.lab.training.loop import train
 from sparsam.lab.training.memory_use import SEQUENCES, STEPS, memory_use
 from sparsam.lab.training.progress import Silent

@@ -11,7 +11,7 @@ from typing import Any
 from sparsam import checks
 from sparsam.lab.agents.cores import CORES
 from sparsam.lab.agents.environments import HORIZONS, PILOTS, POPGYM
-from sparsam.lab.argument_types import check_fields
+from sparsam.lab.argument_types import check_fields, require
 from sparsam.lab.training.config import from_dict, parsed_setting
 from sparsam.lab.training.folder import RunFolder
 from sparsam.model_description import LARGEST_TEXT, parsed
@@ -30,8 +30,7 @@ class EnvironmentConfig:
     def __post_init__(self) -> None:
         check_fields(self, "task.")
         checks.one_of("task.name", self.name, (*POPGYM, *PILOTS, *HORIZONS))
-        if not 2 <= self.longest <= MOST:
-            raise ValueError(f"task.longest: expected 2 to {MOST:,}, got {self.longest:,}")
+        require(2 <= self.longest <= MOST, "task.longest", f"2 to {MOST:,}", f"{self.longest:,}")
 
 
 @dataclass
@@ -44,8 +43,7 @@ class CoreConfig:
     def __post_init__(self) -> None:
         check_fields(self, "model.")
         checks.one_of("model.name", self.name, CORES)
-        if not 1 <= self.memory_size <= MOST:
-            raise ValueError(f"model.memory_size: expected 1 to {MOST:,}, got {self.memory_size:,}")
+        require(1 <= self.memory_size <= MOST, "model.memory_size", f"1 to {MOST:,}", f"{self.memory_size:,}")
 
 
 @dataclass
@@ -68,10 +66,9 @@ class PPOConfig:
     def __post_init__(self) -> None:
         check_fields(self, "ppo.")
         for name in ("epochs", "parts", "batch", "length"):
-            if checks.positive_int(f"ppo.{name}", getattr(self, name)) > MOST:
-                raise ValueError(f"ppo.{name}: expected at most {MOST:,}, got {getattr(self, name):,}")
-        if self.batch % self.parts:
-            raise ValueError(f"ppo.parts: expected a divisor of batch {self.batch}, got {self.parts}")
+            number = checks.positive_int(f"ppo.{name}", getattr(self, name))
+            require(number <= MOST, f"ppo.{name}", f"at most {MOST:,}", f"{number:,}")
+        require(not self.batch % self.parts, "ppo.parts", f"a divisor of batch {self.batch}", self.parts)
 
 
 @dataclass

@@ -1,8 +1,10 @@
 """What an agent remembers with: cores behind one interface, with as many parameters as the SAM among them.
 
+    features, state = core.run(x, state)                 # x (T, B, I), of one episode
     features, state = core.step(x, state, begins)        # x (B, I), begins (B,): these forget first
     features = core.sequence(x, state, begins)           # x (T, B, I), begins (T, B), from the state of the first step
-    features, state = core.run(x, state)                 # x (T, B, I), of one episode
+
+A core whose `run` takes `begins` (T, B) as well has the other two from it.
 
 A state is indexed by element, so that a minibatch of environments takes its states along.
 """
@@ -36,14 +38,15 @@ class Core(nn.Module):
     def initial(self, batch: int) -> Any:
         return torch.zeros(batch, self.state_size)
 
-    def step(self, x: Tensor, state: Any, begins: Tensor) -> tuple[Tensor, Any]:
+    def run(self, x: Tensor, state: Any, begins: Tensor | None = None) -> tuple[Tensor, Any]:
         raise NotImplementedError
+
+    def step(self, x: Tensor, state: Any, begins: Tensor) -> tuple[Tensor, Any]:
+        y, state = self.run(x[None], state, begins[None])
+        return y[0], state
 
     def sequence(self, x: Tensor, state: Any, begins: Tensor) -> Tensor:
-        raise NotImplementedError
-
-    def run(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
-        raise NotImplementedError
+        return self.run(x, state, begins)[0]
 
 
 class Memory(Core):
@@ -56,16 +59,8 @@ class Memory(Core):
     def initial(self, batch: int) -> Any:
         return self.model.initial_state(batch)
 
-    def step(self, x: Tensor, state: Any, begins: Tensor) -> tuple[Tensor, Any]:
-        y, state = self.model(x[None], state, resets=begins[None])
-        return y[0], state
-
-    def sequence(self, x: Tensor, state: Any, begins: Tensor) -> Tensor:
-        found: Tensor = self.model(x, state, resets=begins)[0]
-        return found
-
-    def run(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
-        found: tuple[Tensor, Any] = self.model(x, state)
+    def run(self, x: Tensor, state: Any, begins: Tensor | None = None) -> tuple[Tensor, Any]:
+        found: tuple[Tensor, Any] = self.model(x, state, resets=begins)
         return found
 
 
@@ -96,13 +91,6 @@ class Block(Core):
             after.append(kept)
         return self.output(self.norms[-1](x)), States(after)
 
-    def step(self, x: Tensor, state: Any, begins: Tensor) -> tuple[Tensor, Any]:
-        y, state = self.run(x[None], state, begins[None])
-        return y[0], state
-
-    def sequence(self, x: Tensor, state: Any, begins: Tensor) -> Tensor:
-        return self.run(x, state, begins)[0]
-
 
 class TorchRecurrent(Core):
     """`nn.LSTM` or `nn.GRU`. A sequence is cut where episodes begin, and all pieces run as one padded batch."""
@@ -117,7 +105,7 @@ class TorchRecurrent(Core):
         parts = [part[None].contiguous() for part in state.split(self.hidden, dim=1)]
         return tuple(parts) if self.parts == 2 else parts[0]
 
-    def run(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    def run(self, x: Tensor, state: Tensor, begins: None = None) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         y, after = self.recurrent(x, self._unpacked(state))
         return self.output(y), torch.cat([part[0] for part in (after if self.parts == 2 else (after,))], dim=1)
 
@@ -153,7 +141,7 @@ class Frames(Core):
         frames = torch.cat([state.masked_fill(begins[:, None], 0.0), x], dim=1)
         return self.net(frames), frames[:, self.inputs :]
 
-    def run(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    def run(self, x: Tensor, state: Tensor, begins: None = None) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         y = self.sequence(x, state, torch.zeros(x.shape[:2], dtype=torch.bool))
         seen = torch.cat([state, x.transpose(0, 1).flatten(1)], dim=1)
         return y, seen[:, -self.state_size :]
@@ -178,16 +166,9 @@ class Forgetful(Core):
         self.model = FFM(inputs, WIDTH, traces)
         self.state_size = self.model.state_size
 
-    def step(self, x: Tensor, state: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
-        y, state = self.model(x[None], state, begins[None])
-        return y[0], state
-
-    def sequence(self, x: Tensor, state: Tensor, begins: Tensor) -> Tensor:
-        found: Tensor = self.model(x, state, begins)[0]
-        return found
-
-    def run(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        found: tuple[Tensor, Tensor] = self.model(x, state, torch.zeros(x.shape[:2], dtype=torch.bool))
+    def run(self, x: Tensor, state: Tensor, begins: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        begins = torch.zeros(x.shape[:2], dtype=torch.bool) if begins is None else begins
+        found: tuple[Tensor, Tensor] = self.model(x, state, begins)
         return found
 
 

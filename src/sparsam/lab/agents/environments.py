@@ -54,19 +54,15 @@ class Popgym:
         self.inputs = self.shown + self.actions + 1
         self.seen = np.zeros((batch, self.inputs), np.float32)
         for number, game in enumerate(self.games):
-            self._begin(number, game.reset(seed=seed * 1_000_003 + number)[0])
+            self._show(number, game.reset(seed=seed * 1_000_003 + number)[0], -1)
 
-    def _begin(self, number: int, observation: Any) -> None:
+    def _show(self, number: int, observation: Any, came: int) -> None:
+        """A row of `seen` anew; `came` is the place of the action before it, or of the flag at the first step."""
+        parts = observation if isinstance(observation, tuple) else (observation,)
+        values = np.concatenate([np.ravel(part) for part in parts])
         row = self.seen[number]
-        row[self.shown :] = 0.0
-        row[-1] = 1.0
-        self._show(row, observation)
-
-    def _show(self, row: np.ndarray, observation: Any) -> None:
-        values = np.concatenate([np.ravel(part) for part in observation]) if isinstance(observation, tuple) else (
-            np.ravel(observation)
-        )  # fmt: skip
-        row[: self.shown] = 0.0
+        row[:] = 0.0
+        row[came] = 1.0
         at = place = 0
         for size, width in self.parts:
             if size:
@@ -84,12 +80,9 @@ class Popgym:
             observation, rewards[number], terminated, truncated, _ = game.step(action)
             ended[number] = terminated or truncated
             if ended[number]:
-                self._begin(number, game.reset()[0])
+                self._show(number, game.reset()[0], -1)
             else:
-                row = self.seen[number]
-                row[self.shown :] = 0.0
-                row[self.shown + action] = 1.0
-                self._show(row, observation)
+                self._show(number, observation, self.shown + action)
         return torch.from_numpy(rewards), torch.from_numpy(ended)
 
 

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from sparsam.lab.agents import cores, environments
 from sparsam.lab.agents.config import AgentConfig, AgentFolder, CoreConfig, PPOConfig
 from sparsam.lab.agents.environments import Environments
+from sparsam.lab.argument_types import require
 from sparsam.lab.training.checkpoint import CheckpointError, plain_state
 from sparsam.lab.training.files import write_atomic
 from sparsam.lab.training.folder import RunFolder, is_number
@@ -250,8 +251,7 @@ def _restore(file: Path, agent: Agent, optimizer: torch.optim.Optimizer) -> tupl
         kept = plain_state(read_plain(file, LARGEST))
         block, spent, curve = kept["block"], kept["spent"], kept["curve"]
         for name, value in (("block", block), ("seconds", spent[0]), ("seconds", spent[1])):
-            if not is_number(value) or value < 0:
-                raise ValueError(f"{name}: expected a number, got {value!s:.40}")
+            require(is_number(value) and value >= 0, name, "a number", f"{value!s:.40}")
         if len(curve) != block or not all(len(point) == 4 for point in curve):
             raise ValueError(f"curve: expected {block} points of four numbers, got another list")
         if not all(bool(tensor.isfinite().all()) for tensor in kept["agent"].values()):

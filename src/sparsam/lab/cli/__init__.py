@@ -82,9 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
         build_app(only=words[0] if words else None)(words)
     except NonFiniteLoss as error:
         _fail(f"the loss is not finite: {error}", NOT_FINITE)
-    except (ValueError, TypeError) as error:
-        _fail(str(error), USAGE)
-    except (FileNotFoundError, FileExistsError) as error:
+    except (ValueError, TypeError, FileNotFoundError, FileExistsError) as error:
         _fail(str(error), USAGE)
     except (CheckpointError, RuntimeError, OSError) as error:
         _fail(str(error), FAILED)

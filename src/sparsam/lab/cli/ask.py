@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sparsam.lab.cli.help import argument, option
 from sparsam.lab.cli.model_options import EngineOption
 from sparsam.lab.cli.runs import complete_trained
 
@@ -25,19 +26,16 @@ HELP = (
 def command(
     run: Annotated[
         str,
-        typer.Argument(
-            help="Trained weights by name, the folder of a bAbI run, or a .safetensors file.",
+        argument(
+            "Trained weights by name, the folder of a bAbI run, or a .safetensors file.",
             autocompletion=complete_trained,
         ),
     ] = "babi-sam",
-    story: Annotated[
-        Path | None, typer.Option(help="Read the story, and any questions in it, from this file.", show_default=False)
-    ] = None,
+    story: Annotated[Path | None, option("Read the story, and any questions in it, from this file.", False)] = None,
     question: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="Ask this question and exit; may be repeated.", show_default=False),
+        list[str] | None, option("Ask this question and exit; may be repeated.", False, metavar="TEXT")
     ] = None,
-    top: Annotated[int, typer.Option(help="Show at most this many of the sentences that were read.")] = 3,
+    top: Annotated[int, option("Show at most this many of the sentences that were read.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each answer.")] = False,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Calibrate the confidence on bAbI's validation stories and exit.")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sparsam.lab.cli.help import Command, Group
+from sparsam.lab.cli.help import Command, Group, option
+from sparsam.lab.cli.model_options import Json
 
 app = typer.Typer(
     cls=Group,
@@ -19,12 +21,8 @@ app = typer.Typer(
 )
 
 _Root = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder with the download, packed or unpacked.", show_default="$SPARSAM_DATA, or your data folder"
-    ),
+    Path | None, option("Folder with the download, packed or unpacked.", "$SPARSAM_DATA, or your data folder")
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 class _Report:
@@ -52,10 +50,8 @@ class _Report:
 @app.command(cls=Command)
 def babi(
     root: _Root = None,
-    variant: Annotated[
-        str, typer.Option(help="en-10k, or en with 1,000 questions per task.", autocompletion=lambda: ["en-10k", "en"])
-    ] = "en-10k",
-    as_json: _Json = False,
+    variant: Annotated[str, option("en-10k, or en with 1,000 questions per task.", names=("en-10k", "en"))] = "en-10k",
+    as_json: Json = False,
 ) -> None:
     """Check and prepare bAbI, 20 question-answering tasks.
 
@@ -66,8 +62,6 @@ def babi(
         sparsam data babi
         sparsam data babi --root ~/Downloads
     """
-    import warnings
-
     from sparsam.lab.data.babi import open_babi
     from sparsam.lab.tasks.babi.task import Babi
 
@@ -89,7 +83,7 @@ def babi(
 
 
 @app.command(cls=Command)
-def omniglot(root: _Root = None, as_json: _Json = False) -> None:
+def omniglot(root: _Root = None, as_json: Json = False) -> None:
     """Check and prepare Omniglot, handwritten characters.
 
     Files and counts are compared with those of the official archives.

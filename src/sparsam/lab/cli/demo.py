@@ -8,16 +8,15 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from sparsam.lab.cli.help import option
+from sparsam.lab.cli.model_options import Quiet
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder of the demo. A demo that is already there is replaced.")] = Path(
-        "runs/demo"
-    ),
-    seed: Annotated[int, typer.Option(help="Random seed of the weights and the data.")] = 0,
-    steps: Annotated[int, typer.Option(help="Train on at most this many minibatches.")] = 40_000,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")] = False,
+    out: Annotated[Path, option("Folder of the demo. A demo that is already there is replaced.")] = Path("runs/demo"),
+    seed: Annotated[int, option("Random seed of the weights and the data.")] = 0,
+    steps: Annotated[int, option("Train on at most this many minibatches.")] = 40_000,
+    quiet: Quiet = False,
 ) -> None:
     """Train SAM on recall, test it on sequences ten times as long, and write a page, plots and a report.
 

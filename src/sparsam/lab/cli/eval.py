@@ -11,68 +11,42 @@ from typing import Annotated, Any
 
 import typer
 
-from sparsam.lab.cli.model_options import EngineOption, OwnTaskOption, choices
+from sparsam.lab.cli.help import argument, option, settings_option
+from sparsam.lab.cli.model_options import CHOICES, RUN_OR_WEIGHTS, EngineOption, Json, OwnTaskOption
 from sparsam.lab.cli.runs import complete_trained, find_run
 
 
 def evaluate(
-    run: Annotated[
-        str | None,
-        typer.Argument(
-            help="A run (its folder or the beginning of its name), trained weights by name, or a .safetensors file.",
-            show_default="the last run",
-            autocompletion=complete_trained,
-        ),
-    ] = None,
+    run: Annotated[str | None, argument(RUN_OR_WEIGHTS, "the last run", autocompletion=complete_trained)] = None,
     size: Annotated[
-        list[int] | None,
-        typer.Option(
-            help="Size of the sequences (items, pairs or keys); may be repeated.", show_default="as trained", min=1
-        ),
+        list[int] | None, option("Size of the sequences (items, pairs or keys); may be repeated.", "as trained", min=1)
     ] = None,
     batches: Annotated[
-        int | None,
-        typer.Option(help="Minibatches per size.", show_default="8; all of the split for tasks over a data set", min=1),
+        int | None, option("Minibatches per size.", "8; all of the split for tasks over a data set", min=1)
     ] = None,
-    batch_size: Annotated[int, typer.Option(help="Sequences per minibatch.", min=1)] = 32,
-    memory_size: Annotated[
-        int | None, typer.Option(help="Evaluate with this memory size.", show_default="as trained")
-    ] = None,
+    batch_size: Annotated[int, option("Sequences per minibatch.", min=1)] = 32,
+    memory_size: Annotated[int | None, option("Evaluate with this memory size.", "as trained")] = None,
     index: Annotated[
         str | None,
-        typer.Option(
-            help=f"Evaluate with this index: {', '.join(choices('index'))}.",
-            show_default="as trained",
-            autocompletion=lambda: choices("index"),
-        ),
+        option(f"Evaluate with this index: {', '.join(CHOICES['index'])}.", "as trained", names=CHOICES["index"]),
     ] = None,
     engine: EngineOption = None,
-    split: Annotated[
-        str,
-        typer.Option(help="Split of a data set: validation or test.", autocompletion=lambda: ["validation", "test"]),
-    ] = "test",
-    seed: Annotated[int, typer.Option(help="Random seed of the sequences.")] = 0,
+    split: Annotated[str, option("Split of a data set: validation or test.", names=("validation", "test"))] = "test",
+    seed: Annotated[int, option("Random seed of the sequences.")] = 0,
     settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="PATH=VALUE",
-            help="Any other setting, such as --set task.settings.cues=16; may be repeated.",
-        ),
+        list[str] | None, settings_option("Any other setting, such as --set task.settings.cues=16; may be repeated.")
     ] = None,
-    below: Annotated[
-        float | None, typer.Option(help="Exit with code 1 unless every error is below this.", show_default="no check")
-    ] = None,
+    below: Annotated[float | None, option("Exit with code 1 unless every error is below this.", "no check")] = None,
     accept: Annotated[
         list[str] | None,
-        typer.Option(
-            help="damage: take an older checkpoint if the newest is damaged; data: evaluate on other data.",
+        option(
+            "damage: take an older checkpoint if the newest is damaged; data: evaluate on other data.",
+            names=("damage", "data"),
             metavar="NAME",
-            autocompletion=lambda: ["damage", "data"],
         ),
     ] = None,
     task: OwnTaskOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Evaluate a trained model on new sequences.
 
@@ -134,13 +108,13 @@ def table(row: dict[str, Any]) -> str:
     """One evaluation as text: a line of its numbers, and under it one line for each of bAbI's tasks."""
     from sparsam.lab.data.babi_official import STEMS
 
-    tasks = {int(match[1]): row[key] for key in row if (match := re.fullmatch(r"task_(\d+)", key))}
+    by_task = {key: value for key, value in row.items() if re.fullmatch(r"task_\d+", key)}
     name = "as trained" if row["size"] is None else f"size {row['size']:,}"
-    rest = {key: value for key, value in row.items() if key != "size" and not re.fullmatch(r"task_\d+", key)}
+    rest = {key: value for key, value in row.items() if key != "size" and key not in by_task}
     lines = [f"{name}: " + ", ".join(f"{key.replace('_', ' ')} {value:.4g}" for key, value in rest.items())]
-    if tasks:
+    if by_task:
         lines.append(f"{'task':>4}  {'':30}  {'error':>7}")
-        for number, error in sorted(tasks.items()):
+        for number, error in sorted((int(key.removeprefix("task_")), value) for key, value in by_task.items()):
             failed = "  failed" if error > 0.05 else ""
             lines.append(f"{number:>4}  {STEMS.get(number, '').replace('-', ' '):30}  {error:>7.1%}{failed}")
     return "\n".join(lines)

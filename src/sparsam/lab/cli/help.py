@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import typer.core
+
+
+def option(text: str, default: Any = True, *flags: str, names: Iterable[str] = (), **more: Any) -> Any:
+    """An option: its help, the default that is shown, and the names that a shell completes."""
+    return typer.Option(*flags, help=text, **_shown(default, names), **more)  # type: ignore[misc]
+
+
+def settings_option(text: str) -> Any:
+    """`--set PATH=VALUE`."""
+    return option(text, True, "--set", metavar="PATH=VALUE")
+
+
+def argument(text: str, default: Any = True, names: Iterable[str] = (), **more: Any) -> Any:
+    """An argument, likewise."""
+    return typer.Argument(help=text, **_shown(default, names), **more)
+
+
+def _shown(default: Any, names: Iterable[str]) -> dict[str, Any]:
+    completed = {"autocompletion": lambda: list(names)} if names else {}
+    return {"show_default": default if isinstance(default, bool) else str(default), **completed}
 
 
 class Command(typer.core.TyperCommand):

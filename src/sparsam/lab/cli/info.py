@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from collections.abc import Iterator
 from importlib import metadata
 from typing import Annotated, Any
 
-import typer
-
+from sparsam.lab.cli.help import argument
+from sparsam.lab.cli.model_options import Json
 from sparsam.lab.training.trained import find_weights
 from sparsam.model_description import parsed
 from sparsam.weights import CONFIG_KEY, MODEL_KEY, find, names, read
@@ -21,13 +22,13 @@ _OPTIONAL = ("matplotlib", "tensorboard", "pillow", "triton", "huggingface_hub",
 def info(
     name: Annotated[
         str | None,
-        typer.Argument(
-            help="Trained weights by name, or a .safetensors file: show their model card.",
-            show_default="show what is installed",
+        argument(
+            "Trained weights by name, or a .safetensors file: show their model card.",
+            "show what is installed",
             autocompletion=names,
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show versions, engines, threads, data and weights; or the model card of trained weights.
 
@@ -75,8 +76,6 @@ def _versions() -> Iterator[tuple[str, str]]:
 
 
 def _machine() -> dict[str, Any]:
-    import os
-
     import torch
 
     threads = torch.get_num_threads()
@@ -92,8 +91,6 @@ def _machine() -> dict[str, Any]:
 
 def cores() -> int:
     """Processors that this process may run on."""
-    import os
-
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -149,14 +146,9 @@ def _data() -> Iterator[tuple[str, str]]:
 
 def _weights() -> Iterator[tuple[str, str]]:
     for name in names():
-        card = card_of(name)
-        yield name, _headline(card) if card else str(find(name))
-
-
-def _headline(card: str) -> str:
-    """The first line of text below a card's title."""
-    lines = [line for line in card.splitlines() if line and not line.startswith("#")]
-    return lines[0] if lines else ""
+        card = card_of(name) or ""
+        below_title = (line for line in card.splitlines() if line and not line.startswith("#"))
+        yield name, next(below_title, "") if card else str(find(name))
 
 
 def _show_weights(name: str, as_json: bool) -> None:

@@ -9,7 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
+from sparsam import indexes
+from sparsam.controllers import KINDS
+from sparsam.engines import ENGINES
+from sparsam.lab.cli.help import option
 from sparsam.lab.training.model_config import Setting, library_settings
+from sparsam.memories.addressing import SIMILARITIES
+from sparsam.memories.description import ALLOCATIONS
 from sparsam.models import MODELS
 
 HELP = {
@@ -32,39 +38,23 @@ HELP = {
     "deallocate": "Erase the words that the DNC frees.",
 }  # shorter than in the docstrings of the models, which explain the others
 
+# The names that a setting can take.
+CHOICES = {
+    "index": list(indexes.NAMES),
+    "engine": ["auto", *ENGINES],
+    "controller": [name for name in KINDS if name != "own"],
+    "similarity": list(SIMILARITIES),
+    "allocation": list(ALLOCATIONS),
+}
 
-def choices(key: str) -> list[str]:
-    """The names that a setting can take, from the registry where they are defined."""
-    if key == "index":
-        from sparsam.indexes import NAMES
-
-        return list(NAMES)
-    if key == "engine":
-        from sparsam.engines import ENGINES
-
-        return ["auto", *ENGINES]
-    if key == "controller":
-        from sparsam.controllers import KINDS
-
-        return [name for name in KINDS if name != "own"]
-    from sparsam.memories.addressing import SIMILARITIES
-    from sparsam.memories.description import ALLOCATIONS
-
-    return {"similarity": list(SIMILARITIES), "allocation": list(ALLOCATIONS)}.get(key, [])
-
-
-EngineOption = Annotated[
-    str | None,
-    typer.Option(
-        help=f"{', '.join(choices('engine'))}.", show_default="as trained", autocompletion=lambda: choices("engine")
-    ),
-]  # of commands that run trained weights
-
-
+# Options of several commands; the first three are of those that run trained weights.
+EngineOption = Annotated[str | None, option(f"{', '.join(CHOICES['engine'])}.", "as trained", names=CHOICES["engine"])]
 OwnTaskOption = Annotated[
-    str | None,
-    typer.Option("--task", help="Your own task as module:Class, if the run was trained on one.", show_default=False),
-]  # likewise
+    str | None, option("Your own task as module:Class, if the run was trained on one.", False, "--task")
+]
+RUN_OR_WEIGHTS = "A run (its folder or the beginning of its name), trained weights by name, or a .safetensors file."
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")]
 
 
 def described(model: str) -> dict[str, str]:
@@ -117,7 +107,7 @@ def _parameter(key: str, owners: dict[str, Setting]) -> inspect.Parameter:
     kind = setting.kinds[-1] if setting.kinds else str
     if bool in setting.kinds:
         kind = bool
-    names = choices(key)
+    names = CHOICES.get(key, [])
     said = described(next(iter(owners))).get(key, key.replace("_", " "))
     text = [HELP.get(key) or (f"{', '.join(names)}." if names else said[0].upper() + said[1:].replace("[", "\\["))]
     if not set(MODELS) <= set(owners):

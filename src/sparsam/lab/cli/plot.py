@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from sparsam.lab.cli.help import argument, option
 from sparsam.lab.cli.model_options import OwnTaskOption
 from sparsam.lab.cli.runs import complete, find_run
 
@@ -14,26 +13,20 @@ from sparsam.lab.cli.runs import complete, find_run
 def plot(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Runs (folders or the beginnings of their names). Runs that differ only in seed share a line.",
-            show_default="the last run",
+        argument(
+            "Runs (folders or the beginnings of their names). Runs that differ only in seed share a line.",
+            "the last run",
             autocompletion=complete,
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the pictures.", show_default="the first run's folder")
-    ] = None,
+    out: Annotated[Path | None, option("Folder for the pictures.", "the first run's folder")] = None,
     measure: Annotated[
-        str | None,
-        typer.Option(help="What to draw: the name of an error, loss or level.", show_default="the task's first error"),
+        str | None, option("What to draw: the name of an error, loss or level.", "the task's first error")
     ] = None,
     against: Annotated[
-        str,
-        typer.Option(help="Horizontal axis: sequences or seconds.", autocompletion=lambda: ["sequences", "seconds"]),
+        str, option("Horizontal axis: sequences or seconds.", names=("sequences", "seconds"))
     ] = "sequences",
-    size: Annotated[
-        int | None, typer.Option(help="Size of the sequence in the memory picture.", show_default="as trained", min=1)
-    ] = None,
+    size: Annotated[int | None, option("Size of the sequence in the memory picture.", "as trained", min=1)] = None,
     task: OwnTaskOption = None,
 ) -> None:
     """Draw learning curves and memory accesses (PNG), and write a report (HTML).

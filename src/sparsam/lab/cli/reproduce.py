@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import shlex
 import sys
@@ -10,43 +11,31 @@ from typing import Annotated, Any
 
 import typer
 
+from sparsam.lab.cli.help import argument, option, settings_option
+from sparsam.lab.cli.model_options import Quiet
 from sparsam.lab.recipes import RECIPES
 
 _OWN = "set by the experiment"
 
 
 def reproduce(
-    figure: Annotated[
-        str, typer.Argument(help=f"{', '.join(RECIPES)}.", show_default=False, autocompletion=lambda: list(RECIPES))
-    ],
-    seeds: Annotated[int | None, typer.Option(help="Runs per model.", show_default=_OWN)] = None,
-    budget: Annotated[
-        float | None, typer.Option(help="Stop each run after this many seconds.", show_default=_OWN)
-    ] = None,
-    steps: Annotated[
-        int | None, typer.Option(help="Stop each run after this many minibatches.", show_default=_OWN)
-    ] = None,
-    task: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this task; may be repeated.", show_default="all")
-    ] = None,
-    model: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this model; may be repeated.", show_default="all")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the runs.", show_default="runs/FIGURE")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="PATH=VALUE", help="Change a setting of every run; may be repeated."),
-    ] = None,
+    figure: Annotated[str, argument(f"{', '.join(RECIPES)}.", False, RECIPES)],
+    seeds: Annotated[int | None, option("Runs per model.", _OWN)] = None,
+    budget: Annotated[float | None, option("Stop each run after this many seconds.", _OWN)] = None,
+    steps: Annotated[int | None, option("Stop each run after this many minibatches.", _OWN)] = None,
+    task: Annotated[list[str] | None, option("Only this task; may be repeated.", "all", metavar="NAME")] = None,
+    model: Annotated[list[str] | None, option("Only this model; may be repeated.", "all", metavar="NAME")] = None,
+    out: Annotated[Path | None, option("Folder of the runs.", "runs/FIGURE")] = None,
+    settings: Annotated[list[str] | None, settings_option("Change a setting of every run; may be repeated.")] = None,
     list_runs: Annotated[bool, typer.Option("--list", help="List the runs and stop.")] = False,
     collect: Annotated[bool, typer.Option("--collect", help="Train nothing; summarise the finished runs.")] = False,
     page: Annotated[
         bool, typer.Option("--page", help="Train nothing; write docs/results and README's tables from the records.")
     ] = False,
     record: Annotated[
-        Path | None,
-        typer.Option(help="Write the finished runs and their tests to this JSON record.", show_default="none"),
+        Path | None, option("Write the finished runs and their tests to this JSON record.", "none")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run an experiment of the paper and write its table and plots.
 
@@ -58,10 +47,7 @@ def reproduce(
         sparsam reproduce figure3 --task copy --model sam-linear --seeds 1 --budget 300
     """
     if page:
-        from sparsam.lab import pages
-
-        changed = pages.write(pages.source_tree())
-        print("\n".join(map(str, changed)) or "every page says what its records say")
+        print("\n".join(map(str, _write_pages())) or "every page says what its records say")
         return
     from sparsam.lab.recipes import recipe
     from sparsam.lab.recipes.experiment import reproduce as carry_out
@@ -96,6 +82,18 @@ def reproduce(
         write(record, experiment, folder, _command(figure, given_options | {"--set": settings}))
         print(f"record: {record}")
     print(f"table, JSON and plots: {folder}")
+
+
+def _write_pages() -> list[Path]:
+    """Write the pages of the source tree that have changed; an installed package has none."""
+    root = Path(__file__).resolve().parents[4]
+    if not (root / "docs" / "pages").is_dir():
+        raise FileNotFoundError(
+            "page: expected the source tree, whose docs/ holds the records; this is an installation"
+        )
+    sys.path.insert(0, str(root / "docs"))
+    changed: list[Path] = importlib.import_module("pages").write(root)
+    return changed
 
 
 def _command(figure: str, options: dict[str, Any]) -> str:

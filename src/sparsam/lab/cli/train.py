@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sparsam.lab.cli.model_options import OwnTaskOption, with_model_options
+from sparsam.lab.cli.help import argument, option, settings_option
+from sparsam.lab.cli.model_options import OwnTaskOption, Quiet, with_model_options
 from sparsam.lab.cli.runs import complete as complete_run
 from sparsam.lab.cli.runs import find_run
 from sparsam.lab.tasks import TASKS
 from sparsam.lab.training.config import OPTIMIZERS, CurriculumConfig, RunConfig
 from sparsam.lab.training.resume import ACCEPTABLE
+from sparsam.lab.training.trained import ADDRESSES
 from sparsam.models import MODELS
 from sparsam.weights import find
 
-_Model = "Model"
-_Run = "Run"
 _DEFAULT = RunConfig()
 
 
@@ -28,139 +29,66 @@ def _or(names: Any) -> str:
     return f"{', '.join(first)} or {last}"
 
 
+def _run(text: str, default: Any = True, names: Iterable[str] = (), *flags: str, **more: Any) -> Any:
+    return option(text, default, *flags, names=names, rich_help_panel="Run", **more)
+
+
 def train(
-    task: Annotated[
-        str | None,
-        typer.Argument(
-            help=f"{_or(TASKS)}, or your own task as module:Class.",
-            show_default=False,
-            autocompletion=lambda: list(TASKS),
-        ),
-    ] = None,
+    task: Annotated[str | None, argument(f"{_or(TASKS)}, or your own task as module:Class.", False, TASKS)] = None,
     model: Annotated[
-        str | None,
-        typer.Option(
-            help=f"{_or(MODELS)}.",
-            rich_help_panel=_Model,
-            show_default=_DEFAULT.model.name,
-            autocompletion=lambda: list(MODELS),
-        ),
+        str | None, option(f"{_or(MODELS)}.", _DEFAULT.model.name, names=MODELS, rich_help_panel="Model")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The run's folder.", show_default="runs/TASK-MODEL-SEED")] = None,
+    out: Annotated[Path | None, option("The run's folder.", "runs/TASK-MODEL-SEED")] = None,
     resume: Annotated[
         str | None,
-        typer.Option(
-            help="Continue this run: its folder, the beginning of its name, or 'last'. Other options change its "
-            "config.",
-            show_default="start a new run",
+        option(
+            "Continue this run: its folder, the beginning of its name, or 'last'. Other options change its config.",
+            "start a new run",
             autocompletion=complete_run,
         ),
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="Start from this config.json. Other options change it.", show_default="none")
-    ] = None,
+    config: Annotated[Path | None, option("Start from this config.json. Other options change it.", "none")] = None,
     weights: Annotated[
         str | None,
-        typer.Option(
-            help="Start from trained weights: a name, a .safetensors file, a run's folder or a URL.",
-            show_default="new weights",
-        ),
+        option("Start from trained weights: a name, a .safetensors file, a run's folder or a URL.", "new weights"),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run that is already in the folder.")] = False,
     accept: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "With --resume: " + "; ".join(f"{name}: {what}" for name, what in ACCEPTABLE.items()) + ".",
+            names=ACCEPTABLE,
             metavar="NAME",
-            help="With --resume: " + "; ".join(f"{name}: {what}" for name, what in ACCEPTABLE.items()) + ".",
-            autocompletion=lambda: list(ACCEPTABLE),
         ),
     ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            help="Random seed of the weights and the data.", rich_help_panel=_Run, show_default=str(_DEFAULT.seed)
-        ),
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(help="Minibatches to train on.", rich_help_panel=_Run, show_default=f"{_DEFAULT.steps}"),
-    ] = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="Stop after this many seconds.", rich_help_panel=_Run, show_default="no limit")
-    ] = None,
-    stop_below: Annotated[
-        float | None,
-        typer.Option(help="Stop once the evaluated error is below this.", rich_help_panel=_Run, show_default="never"),
-    ] = None,
-    batch_size: Annotated[
-        int | None,
-        typer.Option(help="Sequences per minibatch.", rich_help_panel=_Run, show_default=str(_DEFAULT.batch_size)),
-    ] = None,
-    optimizer: Annotated[
-        str | None,
-        typer.Option(
-            help=f"{_or(OPTIMIZERS)}.",
-            rich_help_panel=_Run,
-            show_default=_DEFAULT.optimizer.name,
-            autocompletion=lambda: list(OPTIMIZERS),
-        ),
-    ] = None,
-    learning_rate: Annotated[
-        float | None,
-        typer.Option(help="Learning rate.", rich_help_panel=_Run, show_default=str(_DEFAULT.optimizer.learning_rate)),
-    ] = None,
+    seed: Annotated[int | None, _run("Random seed of the weights and the data.", _DEFAULT.seed)] = None,
+    steps: Annotated[int | None, _run("Minibatches to train on.", _DEFAULT.steps)] = None,
+    seconds: Annotated[float | None, _run("Stop after this many seconds.", "no limit")] = None,
+    stop_below: Annotated[float | None, _run("Stop once the evaluated error is below this.", "never")] = None,
+    batch_size: Annotated[int | None, _run("Sequences per minibatch.", _DEFAULT.batch_size)] = None,
+    optimizer: Annotated[str | None, _run(f"{_or(OPTIMIZERS)}.", _DEFAULT.optimizer.name, OPTIMIZERS)] = None,
+    learning_rate: Annotated[float | None, _run("Learning rate.", _DEFAULT.optimizer.learning_rate)] = None,
     clip: Annotated[
-        float | None,
-        typer.Option(
-            help="Clip the gradient norm to this; 0 for no clipping.",
-            rich_help_panel=_Run,
-            show_default=str(_DEFAULT.optimizer.clip),
-        ),
+        float | None, _run("Clip the gradient norm to this; 0 for no clipping.", _DEFAULT.optimizer.clip)
     ] = None,
     curriculum: Annotated[
-        bool,
-        typer.Option(
-            "--curriculum", help="Train with a curriculum: double the level once the loss is low.", rich_help_panel=_Run
-        ),
+        bool, _run("Train with a curriculum: double the level once the loss is low.", True, (), "--curriculum")
     ] = False,
-    max_level: Annotated[
-        int | None, typer.Option(help="Last level of the curriculum.", rich_help_panel=_Run, show_default="no limit")
-    ] = None,
+    max_level: Annotated[int | None, _run("Last level of the curriculum.", "no limit")] = None,
     workers: Annotated[
         int | None,
-        typer.Option(
-            help="Processes that train shared parameters asynchronously; 0 trains in this process.",
-            rich_help_panel=_Run,
-            show_default=str(_DEFAULT.workers),
-        ),
+        _run("Processes that train shared parameters asynchronously; 0 trains in this process.", _DEFAULT.workers),
     ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            help="cpu, cuda or cuda:N.",
-            rich_help_panel=_Run,
-            show_default=_DEFAULT.device,
-            autocompletion=lambda: ["cpu", "cuda"],
-        ),
-    ] = None,
+    device: Annotated[str | None, _run("cpu, cuda or cuda:N.", _DEFAULT.device, ("cpu", "cuda"))] = None,
     logger: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="MODULE:CLASS",
-            help="Your own logger as module:Class, in addition to TensorBoard; may be repeated.",
-            rich_help_panel=_Run,
-        ),
+        _run("Your own logger as module:Class, in addition to TensorBoard; may be repeated.", metavar="MODULE:CLASS"),
     ] = None,
     settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="PATH=VALUE",
-            help="Any other setting, such as --set task.settings.bits=4; may be repeated.",
-        ),
+        list[str] | None, settings_option("Any other setting, such as --set task.settings.bits=4; may be repeated.")
     ] = None,
     own_task: OwnTaskOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")] = False,
+    quiet: Quiet = False,
     model_settings: dict[str, Any] | None = None,
 ) -> None:
     """Train a model on a task, or resume a run.
@@ -186,7 +114,7 @@ def train(
         user_classes.use_task(task)
     for name in logger or []:
         user_classes.use_logger(name)
-    if weights is not None and weights.startswith(("hf:", "http:", "https:")):
+    if weights is not None and weights.startswith(ADDRESSES):
         weights = str(find(weights))
     changes: dict[str, Any] = {
         "model.name": model, **{f"model.{key}": value for key, value in (model_settings or {}).items()},

@@ -7,38 +7,33 @@ from typing import Annotated, Any
 
 import typer
 
-from sparsam.lab.cli.model_options import OwnTaskOption
+from sparsam.lab.cli.help import argument, option
+from sparsam.lab.cli.model_options import RUN_OR_WEIGHTS, OwnTaskOption
 from sparsam.lab.cli.runs import complete_trained, find_run
+from sparsam.lab.training.trained import ADDRESSES
 
 
 def view(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="A run (its folder or the beginning of its name), trained weights by name, or a .safetensors file. "
-            "Further runs add their learning curves.",
-            show_default="the last run",
+        argument(
+            f"{RUN_OR_WEIGHTS} Further runs add their learning curves.",
+            "the last run",
             autocompletion=complete_trained,
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="File to write.", show_default="RUN/view.html, or NAME.html for weights")
-    ] = None,
-    size: Annotated[
-        int | None, typer.Option(help="Size of the sequence (items, pairs or keys).", show_default="as trained")
-    ] = None,
-    sequences: Annotated[int, typer.Option(help="How many sequences the page offers.")] = 1,
-    story: Annotated[
-        Path | None, typer.Option(help="Show the story in this file (bAbI).", show_default="stories of the task")
-    ] = None,
-    memory_size: Annotated[int | None, typer.Option(help="Use this memory size.", show_default="as trained")] = None,
-    seed: Annotated[int, typer.Option(help="Random seed of the sequences.")] = 0,
+    out: Annotated[Path | None, option("File to write.", "RUN/view.html, or NAME.html for weights")] = None,
+    size: Annotated[int | None, option("Size of the sequence (items, pairs or keys).", "as trained")] = None,
+    sequences: Annotated[int, option("How many sequences the page offers.")] = 1,
+    story: Annotated[Path | None, option("Show the story in this file (bAbI).", "stories of the task")] = None,
+    memory_size: Annotated[int | None, option("Use this memory size.", "as trained")] = None,
+    seed: Annotated[int, option("Random seed of the sequences.")] = 0,
     task: OwnTaskOption = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     live: Annotated[
         bool, typer.Option("--live", help="Serve the page to this machine and update it while the run trains.")
     ] = False,
-    port: Annotated[int, typer.Option(help="Port for --live; 0 takes any free one.")] = 8765,
+    port: Annotated[int, option("Port for --live; 0 takes any free one.")] = 8765,
 ) -> None:
     """Write a page that shows what a trained model reads and writes, step by step.
 
@@ -55,24 +50,21 @@ def view(
 
     if task is not None:
         user_classes.use_task(task)
-    runs = [name if _is_address(name) else str(find_run(name)) for name in runs] if runs else [str(find_run(None))]
+    wanted: list[str | None] = [*runs] if runs else [None]
+    shown = [name if name and name.startswith(ADDRESSES) else str(find_run(name)) for name in wanted]
     changes: dict[str, Any] = {} if memory_size is None else {"memory_size": memory_size}
-    page = out or _place(runs[0])
+    page = out or _place(shown[0])
     settings = {"size": size, "sequences": sequences, "seed": seed, "story": story}
     if live:
         from sparsam.lab.viewer.live import serve
 
-        serve(runs, page, port, open_it, **settings, **changes)
+        serve(shown, page, port, open_it, **settings, **changes)
         return
-    print(write_page(runs, page, **settings, **changes))  # type: ignore[arg-type]
+    print(write_page(shown, page, **settings, **changes))  # type: ignore[arg-type]
     if open_it:
         import webbrowser
 
         webbrowser.open(page.resolve().as_uri())
-
-
-def _is_address(name: str) -> bool:
-    return name.startswith(("hf:", "http://", "https://"))
 
 
 def _place(run: str) -> Path:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from sparsam.lab.data.babi_official import CHECKSUMS, DASH, STEMS
+from sparsam.lab.data.cache import digest
 from sparsam.lab.data.locate import DataError, MissingData, find
 from sparsam.weights import open_plain, read_plain
 
@@ -167,11 +168,8 @@ class BabiFiles:
 
     @property
     def checksum(self) -> str:
-        """SHA-256 over names and bytes of the files that are used, a key for what is prepared from them."""
-        digest = hashlib.sha256()
-        for path in self.used():
-            digest.update(path.encode() + b"\0" + hashlib.sha256(self.contents[path]).digest())
-        return digest.hexdigest()
+        """A key for what is prepared from the files that are used."""
+        return digest((path, self.contents[path]) for path in self.used())
 
     def used(self) -> list[str]:
         return [self.path(task, split) for task in STEMS for split in ("train", "test")]

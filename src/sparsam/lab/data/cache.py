@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from sparsam.weights import cache_folder
 
-__all__ = ["cached"]
+__all__ = ["cached", "digest"]
+
+
+def digest(files: Iterable[tuple[str, bytes]]) -> str:
+    """SHA-256 over names and bytes of files, a key for what is prepared from them."""
+    found = hashlib.sha256()
+    for path, data in files:
+        found.update(path.encode() + b"\0" + hashlib.sha256(data).digest())
+    return found.hexdigest()
 
 
 def cached(key: str, make: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sparsam.lab.data.cache import cached
+from sparsam.lab.data.cache import cached, digest
 from sparsam.lab.data.locate import DataError, find
 from sparsam.weights import open_plain, read_plain
 
@@ -56,11 +56,11 @@ class OmniglotFiles:
 
     def key(self) -> str:
         """Changes when an archive's bytes, or a folder's names and bytes, change."""
-        digest = hashlib.sha256()
+        key = hashlib.sha256()
         for name, source in self.sources.items():
-            data = _digest(self.read(name)) if source.is_dir() else _digest_of_file(source)
-            digest.update(f"{name} {data}\n".encode())
-        return digest.hexdigest()
+            data = digest(self.read(name)) if source.is_dir() else _digest_of_file(source)
+            key.update(f"{name} {data}\n".encode())
+        return key.hexdigest()
 
     def read(self, name: str) -> list[tuple[str, bytes]]:
         """Sorted (path, PNG bytes) of a set."""
@@ -81,24 +81,17 @@ class OmniglotFiles:
         """
         found = []
         for name, official in SETS.items():
-            images = self.read(name)
-            characters = _by_character(images)
-            if len(characters) != official.characters:
-                raise DataError(
-                    f"{self.sources[name]} has {len(characters)} characters instead of "
-                    f"{official.characters}; download {name}.zip again"
-                )
+            images, source, again = self.read(name), self.sources[name], f"download {name}.zip again"
+            characters, wanted = _by_character(images), official.characters
+            if len(characters) != wanted:
+                raise DataError(f"{source} has {len(characters)} characters instead of {wanted}; {again}")
             for character, drawings in characters.items():
                 if len(drawings) != DRAWINGS:
-                    raise DataError(
-                        f"{self.sources[name]}: {character} has {len(drawings)} drawings instead of "
-                        f"{DRAWINGS}; download {name}.zip again"
-                    )
-            if _digest(images) != official.digest:
-                raise DataError(
-                    f"{self.sources[name]} has the right number of images, but some differ from the "
-                    f"official ones; download {name}.zip again"
-                )
+                    told = f"{character} has {len(drawings)} drawings instead of {DRAWINGS}"
+                    raise DataError(f"{source}: {told}; {again}")
+            if digest(images) != official.digest:
+                told = "has the right number of images, but some differ from the official ones"
+                raise DataError(f"{source} {told}; {again}")
             found.append(f"{name}: {len(characters)} characters, {DRAWINGS} drawings each, as published")
         return found
 
@@ -173,19 +166,12 @@ def _by_character(images: list[tuple[str, bytes]]) -> dict[str, list[tuple[str, 
     return characters
 
 
-def _digest(images: list[tuple[str, bytes]]) -> str:
-    digest = hashlib.sha256()
-    for path, data in images:
-        digest.update(path.encode() + b"\0" + hashlib.sha256(data).digest())
-    return digest.hexdigest()
-
-
 def _digest_of_file(source: Path) -> str:
-    digest = hashlib.sha256()
+    found = hashlib.sha256()
     with open_plain(source) as file:
         while part := file.read(1 << 20):
-            digest.update(part)
-    return digest.hexdigest()
+            found.update(part)
+    return found.hexdigest()
 
 
 def _read(source: Path) -> Iterator[tuple[str, bytes]]:

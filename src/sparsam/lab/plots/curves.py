@@ -8,6 +8,7 @@ has to hunt through a legend.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sparsam.lab.plots.canvas import COLOURS, new_figure, save
-from sparsam.lab.training.config import RunConfig
+from sparsam.lab.training.config import RunConfig, by_path
 from sparsam.lab.training.folder import RunFolder, is_name, is_number
 
 AXES = {"sequences": "sequences seen", "seconds": "seconds of training"}
@@ -87,12 +88,10 @@ def draw(
     against: str = "sequences",
 ) -> Any:
     """Draw onto `axis`, or onto a new figure; returns the figure."""
-    figure = None
     if axis is None:
-        figure, axes = new_figure(7.5, 4.2)
-        axis = axes[0, 0]
+        axis = new_figure(7.5, 4.2)[1][0, 0]
     ends = []
-    for colour, curve in zip(_cycle(COLOURS), curves, strict=False):
+    for colour, curve in zip(itertools.cycle(COLOURS), curves, strict=False):
         x, middle, low, high = curve.spread()
         style, where = ("steps-post", "post") if curve.steps else ("default", None)
         axis.plot(x, middle, color=colour, linewidth=1.8, drawstyle=style)
@@ -111,7 +110,7 @@ def draw(
     axis.set_ylabel(measure.replace("_", " "))
     axis.set_title(title, loc="left", fontsize=11)
     axis.grid(axis="y", alpha=0.25)
-    return figure if figure is not None else axis.figure
+    return axis.figure
 
 
 def plot_curves(
@@ -140,7 +139,7 @@ def headline(runs: Sequence[RunFolder]) -> str:
 
 def run_labels(configs: Sequence[RunConfig]) -> list[str]:
     """The shortest names that tell the runs apart by what differs between them, seeds aside."""
-    flat = [_flatten(config.to_dict()) for config in configs]
+    flat = [by_path(config.to_dict()) for config in configs]
     skip = {"seed", "name", "steps", "seconds", "model.name"} | HABITS
     keys = sorted({key for entry in flat for key in entry if key not in skip})
     differing = [key for key in keys if len({repr(entry.get(key)) for entry in flat}) > 1]
@@ -159,17 +158,6 @@ def run_labels(configs: Sequence[RunConfig]) -> list[str]:
             parts.append(f"{key.rpartition('.')[2].replace('_', ' ')} {entry.get(key)}")
         labels.append(" ".join(parts))
     return labels
-
-
-def _flatten(values: dict[str, Any], path: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        name = f"{path}.{key}" if path else key
-        if isinstance(value, dict):
-            flat |= _flatten(value, name)
-        else:
-            flat[name] = value
-    return flat
 
 
 def _levels(run: RunFolder, points: list[tuple[float, float]], against: str) -> list[tuple[float, float]]:
@@ -211,9 +199,3 @@ def _thousands(value: float, _: int) -> str:
     if value >= 1e6:
         return f"{value / 1e6:g}M"
     return f"{value / 1e3:g}k" if value >= 1e3 else f"{value:g}"
-
-
-def _cycle(colours: Sequence[str]) -> Any:
-    import itertools
-
-    return itertools.cycle(colours)

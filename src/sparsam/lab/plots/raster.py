@@ -59,11 +59,6 @@ def draw(trace: Any, element: int = 0, threshold: float = 0.002, answers: slice 
     return figure
 
 
-def plot_raster(trace: Any, out: str | Path, **options: Any) -> Path:
-    """Draw and save one episode's raster."""
-    return save(draw(trace, **options), out)
-
-
 def plot_run_raster(run: str | Path, out: str | Path, size: int | None = None, seed: int = 0) -> Path:
     """Raster of one fresh episode of a trained run (of `size` pairs, items or keys)."""
     import torch
@@ -80,4 +75,4 @@ def plot_run_raster(run: str | Path, out: str | Path, size: int | None = None, s
         batch = task.sample_size(1, generator, size)
     trace = model.trace(batch.inputs)  # type: ignore[operator]
     title = f"{config.model.name.upper()} on {task.name}, one episode: touched rows of {config.model.memory_size:,}"
-    return plot_raster(trace, out, answers=batch.answers, title=title)
+    return save(draw(trace, answers=batch.answers, title=title), out)

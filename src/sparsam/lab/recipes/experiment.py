@@ -44,7 +44,31 @@ class Experiment:
 
     def row(self, name: str, folder: RunFolder) -> dict[str, Any]:
         """A run's line of the table."""
-        return _row(self, name, folder)
+        config, result = folder.config(), folder.result() or {}
+        evaluation = result.get("evaluation", {})
+        headline = next(iter(evaluation), "loss")
+        evaluated = [event for event in folder.events("eval") if headline in event]
+        solved = (e["sequences"] for e in evaluated if self.solved is not None and e[headline] < self.solved)
+        row = {
+            "run": name,
+            "task": config.task.name,
+            "model": config.model.name,
+            "index": config.model.index,
+            "memory_size": config.model.memory_size,
+            "seed": config.seed,
+            "minibatches": result.get("step"),
+            "sequences": result.get("sequences"),
+            headline: evaluation.get(headline),
+            "lowest": min((event[headline] for event in evaluated), default=None),
+            "solved_at": next(solved, None),
+            "level": result.get("level"),
+            "seconds": result.get("seconds"),
+        }
+        if config.curriculum:  # when each level was reached
+            row["levels"] = {str(event["level"]): event["seconds"] for event in folder.events("level")}
+        if self.test_sizes:
+            row["tests"] = _tests(self, folder)
+        return row
 
     def details(self, folder: RunFolder) -> dict[str, Any]:
         """What the record has of a run besides what it has of every run."""
@@ -54,14 +78,23 @@ class Experiment:
         return {"level": (folder.result() or {}).get("level"), "levels": levels}
 
     def draw(self, out: Path) -> None:
-        _draw(self, out)
+        """Learning curves (for a curriculum, levels over time), one picture per task."""
+        from sparsam.lab.plots import curves
+
+        by_task: dict[str, list[Path]] = {}
+        for name, config in self.runs.items():
+            if RunFolder(out / name).exists():
+                by_task.setdefault(config.task.name, []).append(out / name)
+        for task, paths in by_task.items():
+            curves.plot_curves(paths, out / f"{task}.png")
+            if any(self.runs[path.name].curriculum for path in paths):
+                curves.plot_curves(paths, out / f"{task}-levels.png", "level", "seconds")
 
 
 Recipe = TypeVar("Recipe", bound=Callable[..., Experiment])
 RECIPES: Registry[Callable[..., Experiment]] = Registry(
     {
         "babi": "sparsam.lab.recipes.babi",
-        "babi-again": "sparsam.lab.recipes.babi_again",
         "copy-lengths": "sparsam.lab.recipes.copy_lengths",
         "demo": "sparsam.lab.recipes.demo",
         "extrapolation": "sparsam.lab.recipes.extrapolation",
@@ -127,42 +160,6 @@ def reproduce(
     return rows
 
 
-def _row(experiment: Experiment, name: str, folder: RunFolder) -> dict[str, Any]:
-    config, result = folder.config(), folder.result() or {}
-    evaluation = result.get("evaluation", {})
-    headline = next(iter(evaluation), "loss")
-    solved_at = None
-    if experiment.solved is not None:
-        solved_at = next(
-            (
-                event["sequences"]
-                for event in folder.events("eval")
-                if event.get(headline, float("inf")) < experiment.solved
-            ),
-            None,
-        )
-    row = {
-        "run": name,
-        "task": config.task.name,
-        "model": config.model.name,
-        "index": config.model.index,
-        "memory_size": config.model.memory_size,
-        "seed": config.seed,
-        "minibatches": result.get("step"),
-        "sequences": result.get("sequences"),
-        headline: evaluation.get(headline),
-        "lowest": min((event[headline] for event in folder.events("eval") if headline in event), default=None),
-        "solved_at": solved_at,
-        "level": result.get("level"),
-        "seconds": result.get("seconds"),
-    }
-    if config.curriculum:  # when each level was reached
-        row["levels"] = {str(event["level"]): event["seconds"] for event in folder.events("level")}
-    if experiment.test_sizes:
-        row["tests"] = _tests(experiment, folder)
-    return row
-
-
 def _tests(experiment: Experiment, folder: RunFolder) -> dict[str, Any]:
     """Errors at each test size; kept beside the run, so that they are measured once."""
     from sparsam.lab.training.evaluate import evaluate
@@ -208,17 +205,3 @@ def _text(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def _draw(experiment: Experiment, out: Path) -> None:
-    """Learning curves (for a curriculum, levels over time), one picture per task."""
-    from sparsam.lab.plots import curves
-
-    by_task: dict[str, list[Path]] = {}
-    for name, config in experiment.runs.items():
-        if RunFolder(out / name).exists():
-            by_task.setdefault(config.task.name, []).append(out / name)
-    for task, paths in by_task.items():
-        curves.plot_curves(paths, out / f"{task}.png")
-        if any(experiment.runs[path.name].curriculum for path in paths):
-            curves.plot_curves(paths, out / f"{task}-levels.png", "level", "seconds")

@@ -15,7 +15,7 @@ from copy import copy
 from dataclasses import replace
 
 from sparsam.lab.recipes.experiment import Experiment, grid, register
-from sparsam.lab.recipes.figure3 import CURRICULA, MODELS, OPTIMIZERS, PLAIN, STARTS, TASKS
+from sparsam.lab.recipes.figure3 import CURRICULA, MODELS, OFTEN, OPTIMIZERS, PLAIN, STARTS, TASKS
 from sparsam.lab.training.config import RunConfig
 
 CLAIM = "SAM, trained by a curriculum of up to 10,000 pairs, recalls far better than chance (48 bits) among 200,000"
@@ -55,12 +55,7 @@ def extrapolation(
             curriculum=replace(CURRICULA["recall"], max_level=max_level),
             steps=steps,
             seconds=budget,
-            eval_every=200,
-            eval_batches=2,
-            eval_batch_size=8,
-            checkpoint_every=200,
-            checkpoint_seconds=120.0,
-            log_every=20,
+            **OFTEN,
         )
 
     runs = grid(config, tasks, models, seeds)

@@ -2,10 +2,9 @@
 
 `sam-k8` and `sam-k16` read 8 and 16 words per head where the others read 4.
 
-One set of settings for all models, as in the paper: 100 hidden units, 4 heads, words of 32, K = 4, minibatches of 8,
-RMSProp. The tasks are the NTM's: copy of 1 to 20 items, recall of 3 to 6 pairs of items of three vectors of six bits,
-sort of 20 keys. A training sequence of recall asks for all of its pairs one after the other, an evaluation for one;
-`recall-one-cue` asks for one in training as well, which takes about ten times as many minibatches.
+One set of settings for all models, as in the paper (`SIZES`). A training sequence of recall asks for all of its pairs
+one after the other, an evaluation for one; `recall-one-cue` asks for one in training as well, which takes about ten
+times as many minibatches.
 
 `figure2-rates` chooses the learning rate as the paper did: constant rates, tried on DAM
 (copy, and recall with one cue).

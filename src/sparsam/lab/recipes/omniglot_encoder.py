@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from torch import Tensor
 
 from sparsam.lab.tasks.omniglot.episodes import Omniglot, OmniglotTable
 from sparsam.lab.tasks.omniglot.labelled_images import LabelledImages
+from sparsam.lab.training.files import write_atomic
 from sparsam.lab.training.seeds import MinibatchSeeds, mix
 
 SHARPNESS = 12.0  # s
@@ -47,7 +47,6 @@ def train_encoder(
     steps: int = 3000,
     characters: int = 400,
     device: str = "cpu",
-    seconds: float | None = None,
     variety: float = 0.1,
     start: LabelledImages | None = None,
     top_rate: float = RATE,
@@ -55,19 +54,19 @@ def train_encoder(
 ) -> tuple[LabelledImages, dict[str, Any]]:
     """A trained input layer of `task` (its label vectors are the first ones), and what its training was.
 
-    The rate falls from `top_rate` to 3e-5 along a cosine over `steps`, or over `seconds` where they end first. A
-    further round begins with the layer `start` and the minibatches from `first` on.
+    The rate falls from `top_rate` to 3e-5 along a cosine. A further round begins with the layer `start` and the
+    minibatches from `first` on.
     """
     torch.manual_seed(mix(seed))
     layer = (task.input_layer() if start is None else start).to(device).train()
     layer.images.fixed_norm = False
     optimizer = torch.optim.AdamW(layer.images.parameters(), lr=top_rate, weight_decay=1e-2, fused=True)
-    seeds, started, share, step, losses = MinibatchSeeds(seed), time.perf_counter(), 0.0, 0, []
-    while step < steps and share < 1:
-        rate = FINAL_RATE + (top_rate - FINAL_RATE) * (1 + math.cos(math.pi * share)) / 2
+    seeds, started, losses = MinibatchSeeds(seed), time.perf_counter(), []
+    for step in range(1, steps + 1):
+        rate = FINAL_RATE + (top_rate - FINAL_RATE) * (1 + math.cos(math.pi * ((step - 1) / steps))) / 2
         for group in optimizer.param_groups:
-            group["lr"] = rate * min(1.0, (step + 1) / WARMUP)
-        generator = seeds.at(first + step)
+            group["lr"] = rate * min(1.0, step / WARMUP)
+        generator = seeds.at(first + step - 1)
         if torch.device(device).type != "cpu":
             number = int(torch.randint(2**62, (), generator=generator))
             generator = torch.Generator(device).manual_seed(number)
@@ -76,14 +75,11 @@ def train_encoder(
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        step += 1
         if step % 20 == 0 or step == 1:
             losses.append((step, round(float(loss.detach()), 4)))
-        over = 0.0 if seconds is None else (time.perf_counter() - started) / seconds
-        share = min(1.0, max(step / steps, over))
     layer.eval()
     kept = losses[:: max(1, len(losses) // 20)]
-    return layer, {"minibatches": step, "seconds": round(time.perf_counter() - started, 1), "losses": kept}
+    return layer, {"minibatches": steps, "seconds": round(time.perf_counter() - started, 1), "losses": kept}
 
 
 @torch.no_grad()
@@ -118,9 +114,7 @@ def save_encoder(layer: LabelledImages, path: Path, about: dict[str, Any]) -> No
 
     weights = {f"{_PREFIX}{name}": value.cpu().contiguous() for name, value in layer.images.state_dict().items()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_bytes(save(weights, metadata={"format": "pt", "about": json.dumps(about)}))
-    draft.replace(path)
+    write_atomic(path, save(weights, metadata={"format": "pt", "about": json.dumps(about)}))
 
 
 def load_encoder(task: Any, path: Path) -> LabelledImages:

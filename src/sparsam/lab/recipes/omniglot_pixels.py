@@ -5,11 +5,9 @@ models of that seed begin with it. Then a model learns what to do with its featu
 characters, and for the last fifth of the run the encoder learns with it, at a tenth of the rate. All models have
 the same data, augmentation, encoder, rates and time.
 
-What differs from the paper: the encoder and its training beforehand, the last image beside its label, label vectors in
-place of one-hot labels (`tasks.omniglot.labelled_images`), feed-forward controllers where there is a memory, first
-weights of SAM, SDNC and DAM that write into unused words and look up by what they write (`START`), labels from the
-level's own up to level 32 (`pool`), Adam with a falling rate, characters of training episodes mirrored and bent
-(`variety`), 28 x 28 pixels.
+What differs from the paper (`DIFFERENCES`) is explained in `tasks.omniglot.labelled_images` and, for labels from the
+level's own up to level 32 (`pool`) and characters that are mirrored and bent (`variety`), in `tasks.omniglot.episodes`.
+SAM, SDNC and DAM begin with weights that write into unused words and look up by what they write (`START`).
 
 On a GPU: `--set device=cuda --set task.training.device=cuda`, which draws the episodes there as well.
 """
@@ -18,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,11 +147,11 @@ def evaluate_run(
     batch_size: int = 8,
     device: str | None = None,
 ) -> dict[str, Any]:
-    """Errors by number of characters and presentation of a run's newest checkpoint, kept as `{split}.json`; the
-    sparse models have `TEST_MEMORY` words."""
-    from sparsam.lab.training.trained import load_model, read_saved
+    """Errors by number of characters and presentation of a run's newest checkpoint, kept as `{split}.json`; the sparse
+    models have `TEST_MEMORY` words."""
+    from sparsam.lab.training.trained import load_model, read_trained
 
-    config = read_saved(run)[1]
+    config = read_trained(run)[1]
     larger = [f"model.memory_size={TEST_MEMORY}"] if config.model.k else []
     model, task, config = load_model(run, larger)
     place = config.device if device is None else device
@@ -186,83 +184,41 @@ def neighbours(
 
 
 def report(out: str | Path, sizes: Sequence[int] = SIZES, episodes: int = EPISODES) -> str:
-    """The table of all runs under `out` that have ended, and of the nearest neighbour on their input.
-
-    Written to results.md (returned) and results.json.
-    """
+    """The mean test error by number of characters of all runs under `out` that have ended, and of the nearest
+    neighbour on their input. What was measured goes to results.json."""
     from sparsam.lab.training.folder import RunFolder
 
-    out, runs = Path(out), {}
-    for folder in sorted(path.parent for path in out.glob(f"{PREFIX}*/result.json")):
-        runs[folder.name.removeprefix(PREFIX)] = folder
+    out = Path(out)
+    runs = {path.parent.name.removeprefix(PREFIX): path.parent for path in sorted(out.glob(f"{PREFIX}*/result.json"))}
     if not runs:
         raise ValueError(f"{out} holds no finished run of omniglot-pixels")
     results: dict[str, Any] = {}
+    last = str(sizes[-1])
     for name, folder in runs.items():
-        wanted = [str(size) for size in sizes]
-        kept = _kept(folder / "test.json", wanted) or evaluate_run(folder, "test", sizes, episodes)
-        select = _kept(folder / "validation.json", wanted[-1:]) or evaluate_run(
+        test = _kept(folder / "test.json", map(str, sizes)) or evaluate_run(folder, "test", sizes, episodes)
+        validation = _kept(folder / "validation.json", [last]) or evaluate_run(
             folder, "validation", sizes[-1:], episodes
         )
-        results[name] = {"test": kept, "validation": select[wanted[-1]]["error"]}
+        results[name] = {"test": test, "validation": validation[last]["error"]}
     config = RunFolder(next(iter(runs.values()))).config()
-    place = config.device
-    rows = {"nearest neighbour, pixels": neighbours(config, None, "test", sizes, episodes, place)}
-    for file in sorted((out / "encoders").glob("*.safetensors")):
-        rows[f"nearest neighbour, encoder {file.stem}"] = neighbours(config, file, "test", sizes, episodes, place)
-    (out / "results.json").write_text(json.dumps({"runs": results, "neighbours": rows}, indent=2) + "\n")
-    models: dict[str, list[str]] = {}
-    for name in results:
-        models.setdefault(name.rpartition("-")[0], []).append(name)
-    best = {model: min(names, key=lambda name: results[name]["validation"]) for model, names in models.items()}
-    text = "\n".join(
-        [
-            "# Omniglot from pixels: test error by number of characters",
-            "",
-            f"Best of the seeds by validation at {sizes[-1]} characters:",
-            "",
-            results_table({model: results[name]["test"] for model, name in best.items()}),
-            "",
-            "Mean and deviation over the seeds:",
-            "",
-            seeds_table({model: [results[name]["test"] for name in names] for model, names in models.items()}),
-            "",
-            "Nearest neighbour among the drawings seen so far in the episode:",
-            "",
-            results_table(rows),
-            "",
-        ]
-    )
-    (out / "results.md").write_text(text)
-    return text
-
-
-def results_table(results: dict[str, dict[str, Any]]) -> str:
-    """`evaluate_run` of several runs in Markdown: error over the number of characters."""
-    sizes = dict.fromkeys(size for result in results.values() for size in result)
-    rows = [[s, f"{1 - 1 / int(s):.3f}", *(_cell(result.get(s)) for result in results.values())] for s in sizes]
-    text = table(["characters", "chance", *results], rows)
-    return f"{text}\n\nError over all presentations; in brackets that of the 2nd and of the 10th."
-
-
-def _cell(entry: dict[str, Any] | None) -> str:
-    if entry is None:
-        return "-"
-    by = entry["by_presentation"]
-    return f"{entry['error']:.3f} ({by[1]:.3f}, {by[-1]:.3f})"
-
-
-def seeds_table(results: dict[str, list[dict[str, Any]]]) -> str:
-    """Mean and deviation of the error over seeds, a row for each number of characters."""
-    sizes = dict.fromkeys(size for each in results.values() for result in each for size in result)
+    inputs = {"pixels": None} | {f"encoder {file.stem}": file for file in sorted(out.glob("encoders/*.safetensors"))}
+    near = {
+        f"nearest neighbour, {name}": neighbours(config, file, "test", sizes, episodes, config.device)
+        for name, file in inputs.items()
+    }
+    (out / "results.json").write_text(json.dumps({"runs": results, "neighbours": near}, indent=2) + "\n")
+    seeds: dict[str, list[dict[str, Any]]] = {}
+    for name, result in results.items():
+        seeds.setdefault(name.rpartition("-")[0], []).append(result["test"])
+    seeds |= {name: [tested] for name, tested in near.items()}
     rows = [
-        [size, *(spread([r[size]["error"] for r in each if size in r], 3) for each in results.values())]
-        for size in sizes
+        [name, len(tests), *(spread([test[str(size)]["error"] for test in tests], 3) for size in sizes)]
+        for name, tests in seeds.items()
     ]
-    return table(["characters", *(f"{model} ({len(each)})" for model, each in results.items())], rows)
+    return table(["model", "seeds", *map(str, sizes)], rows)
 
 
-def _kept(file: Path, sizes: Sequence[str]) -> dict[str, Any] | None:
+def _kept(file: Path, sizes: Iterable[str]) -> dict[str, Any] | None:
     """What was measured before, if it has all of these sizes."""
     if not file.exists():
         return None

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from sparsam import checks
 from sparsam.lab import argument_types
+from sparsam.lab.argument_types import require
 from sparsam.lab.registry import Registry
 
 __all__ = ["TASKS", "Batch", "BitTask", "DrawnApart", "FiniteTask", "Task", "register"]
@@ -92,19 +93,15 @@ class Batch:
         """The batch in pinned memory; one that is already on a GPU stays there."""
         if self.inputs.is_cuda:
             return self
-        values = (
-            self.inputs,
-            self.targets,
-            self.mask,
-        )  # a mask may be one row for all elements, which cannot be pinned
-        inputs, targets, mask = (value.contiguous().pin_memory() for value in values)
-        return replace(self, inputs=inputs, targets=targets, mask=mask)
+        # A mask may be one row for all elements, which cannot be pinned.
+        return self._changed(lambda value: value.contiguous().pin_memory())
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
         """The batch on another device; `lengths` and `info` stay where they are."""
-        values = (self.inputs, self.targets, self.mask)
-        inputs, targets, mask = (value.to(device, non_blocking=non_blocking) for value in values)
-        return replace(self, inputs=inputs, targets=targets, mask=mask)
+        return self._changed(lambda value: value.to(device, non_blocking=non_blocking))
+
+    def _changed(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        return replace(self, inputs=change(self.inputs), targets=change(self.targets), mask=change(self.mask))
 
 
 @runtime_checkable
@@ -236,12 +233,9 @@ class BitTask(CheckedTask):
 
     @staticmethod
     def check_sizes(bits: int, min_size: int, max_size: int) -> None:
-        if not 1 <= bits <= MOST_BITS:
-            raise ValueError(f"bits: expected 1 to {MOST_BITS:,}, got {bits}")
-        if not 1 <= min_size <= max_size:
-            raise ValueError(f"min_size: expected 1 <= min_size <= max_size, got {min_size} and {max_size}")
-        if max_size > MOST_ITEMS:
-            raise ValueError(f"max_size: expected at most {MOST_ITEMS:,}, got {max_size}")
+        require(1 <= bits <= MOST_BITS, "bits", f"1 to {MOST_BITS:,}", bits)
+        require(1 <= min_size <= max_size, "min_size", "1 <= min_size <= max_size", f"{min_size} and {max_size}")
+        require(max_size <= MOST_ITEMS, "max_size", f"at most {MOST_ITEMS:,}", max_size)
 
 
 def _answers(outputs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,6 @@ import copy
 import dataclasses
 import json
 import re
-import types
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sparsam import checks
-from sparsam.lab.argument_types import check_fields
+from sparsam.lab.argument_types import check_fields, is_union, require
 from sparsam.lab.tasks.task import MOST_ITEMS
 from sparsam.lab.training.model_config import ModelConfig, unknown_setting, with_start, without_first_format
 from sparsam.model_description import LARGEST_TEXT, parsed
@@ -85,19 +84,16 @@ class OptimizerConfig:
         checks.one_of("optimizer.name", self.name, OPTIMIZERS)
         checks.one_of("optimizer.final_by", self.final_by, RATES_FALL_BY)
         for name in ("learning_rate", "final_rate"):
-            if (value := getattr(self, name)) is not None and value <= 0:
-                raise ValueError(f"optimizer.{name}: expected a positive number, got {value}")
+            value = getattr(self, name)
+            require(value is None or value > 0, f"optimizer.{name}", "a positive number", value)
         for name in ("decay", "momentum", "beta2", "input_layer_from"):
             checks.number_in(f"optimizer.{name}", getattr(self, name), 0.0, 1.0)
         for name in ("epsilon", "warmup", "hold", "clip", "patience"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"optimizer.{name}: expected 0 or more, got {getattr(self, name)}")
-        if not 0 <= self.hold_share < 1:
-            raise ValueError(f"optimizer.hold_share: expected a share below 1, got {self.hold_share}")
-        if not 0 < self.input_layer_rate <= 1:
-            raise ValueError(f"optimizer.input_layer_rate: expected a share up to 1, got {self.input_layer_rate}")
-        if self.full_rate_level is not None and self.full_rate_level < 1:
-            raise ValueError(f"optimizer.full_rate_level: expected at least 1, got {self.full_rate_level}")
+            require(getattr(self, name) >= 0, f"optimizer.{name}", "0 or more", getattr(self, name))
+        require(0 <= self.hold_share < 1, "optimizer.hold_share", "a share below 1", self.hold_share)
+        require(0 < self.input_layer_rate <= 1, "optimizer.input_layer_rate", "a share up to 1", self.input_layer_rate)
+        level = self.full_rate_level
+        require(level is None or level >= 1, "optimizer.full_rate_level", "at least 1", level)
 
 
 @dataclass
@@ -116,16 +112,14 @@ class CurriculumConfig:
 
     def __post_init__(self) -> None:
         check_fields(self, "curriculum.")
-        if self.retreat is not None and not (self.retreat > 1 and self.over is None):
-            raise ValueError(f"curriculum.retreat: expected more than 1, and no curriculum.over, got {self.retreat}")
-        if self.max_level is not None and not 1 <= self.max_level <= MOST_ITEMS:
-            raise ValueError(f"curriculum.max_level: expected 1 to {MOST_ITEMS:,}, got {self.max_level}")
-        if not 1 <= self.start <= MOST_ITEMS:
-            raise ValueError(f"curriculum.start: expected 1 to {MOST_ITEMS:,}, got {self.start}")
-        if self.patience < 1:
-            raise ValueError(f"curriculum.patience: expected at least 1, got {self.patience}")
-        if self.over is not None and (self.over < 1 or self.max_level is None):
-            raise ValueError(f"curriculum.over: expected at least 1 and a curriculum.max_level, got {self.over}")
+        top, over, retreat = self.max_level, self.over, self.retreat
+        alone = retreat is None or (retreat > 1 and over is None)
+        require(alone, "curriculum.retreat", "more than 1, and no curriculum.over", retreat)
+        require(top is None or 1 <= top <= MOST_ITEMS, "curriculum.max_level", f"1 to {MOST_ITEMS:,}", top)
+        require(1 <= self.start <= MOST_ITEMS, "curriculum.start", f"1 to {MOST_ITEMS:,}", self.start)
+        require(self.patience >= 1, "curriculum.patience", "at least 1", self.patience)
+        ends = over is None or (over >= 1 and top is not None)
+        require(ends, "curriculum.over", "at least 1 and a curriculum.max_level", over)
 
 
 @dataclass
@@ -164,14 +158,12 @@ class RunConfig:
         if not re.fullmatch(r"[^/\\\0]+", self.name) or self.name in (".", ".."):
             raise ValueError(f"name: expected the name of a folder, without a path, got {self.name!r}")
         checks.one_of("when_workers_die", self.when_workers_die, WHEN_WORKERS_DIE)
-        if not self.wait_seconds > 0:
-            raise ValueError(f"wait_seconds: expected a positive number, got {self.wait_seconds}")
+        require(self.wait_seconds > 0, "wait_seconds", "a positive number", self.wait_seconds)
         for key, least in _LEAST.items():
-            if (value := getattr(self, key)) is not None and value < least:
-                raise ValueError(f"{key}: expected {'at least 1' if least else '0 or more'}, got {value}")
+            value = getattr(self, key)
+            require(value is None or value >= least, key, "at least 1" if least else "0 or more", value)
         for key, most in _MOST.items():
-            if (getattr(self, key) or 0) > most:
-                raise ValueError(f"{key}: expected at most {most:,}, got {getattr(self, key)}")
+            require((getattr(self, key) or 0) <= most, key, f"at most {most:,}", getattr(self, key))
         by_time = self.optimizer.final_rate is not None and self.optimizer.final_by == "seconds"
         if by_time and self.seconds is None:
             raise ValueError("optimizer.final_by: expected 'steps' for a run without seconds, got 'seconds'")
@@ -273,8 +265,7 @@ def from_dict(kind: type[Config], values: Any, path: str = "") -> Config:
 
 
 def _convert(kind: Any, value: Any, path: str) -> Any:
-    origin = typing.get_origin(kind)
-    if origin in (typing.Union, types.UnionType):
+    if is_union(kind):
         if value is None:
             return None
         return _convert(next(a for a in typing.get_args(kind) if a is not type(None)), value, path)
@@ -282,7 +273,7 @@ def _convert(kind: Any, value: Any, path: str) -> Any:
         return ModelConfig.from_dict(value, path)
     if dataclasses.is_dataclass(kind):
         return from_dict(typing.cast(type, kind), value, path)
-    wanted = origin or kind
+    wanted = typing.get_origin(kind) or kind
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
@@ -290,6 +281,14 @@ def _convert(kind: Any, value: Any, path: str) -> Any:
     if wanted is list:
         return [_convert(typing.get_args(kind)[0], entry, f"{path}[{place}]") for place, entry in enumerate(value)]
     return value
+
+
+def by_path(values: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """The settings of a config's dict by their full paths."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= by_path(value, _join(path, key)) if isinstance(value, dict) else {_join(path, key): value}
+    return flat
 
 
 def _join(path: str, key: str) -> str:

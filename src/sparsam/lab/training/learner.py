@@ -10,13 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sparsam.lab.tasks.input_layer import build_model, late_part, set_learning, with_own_rest
 from sparsam.lab.tasks.task import Batch
 from sparsam.lab.training.checkpoint import load_weights
 from sparsam.lab.training.config import RunConfig
 from sparsam.lab.training.drawing import Drawer, can_draw_apart
 from sparsam.lab.training.evaluate import forward
 from sparsam.lab.training.flat import FlatParameters
-from sparsam.lab.training.input_layer import build_model, late_part, set_learning, with_own_rest
 from sparsam.lab.training.optimizer import build_optimizer, check_statistics, learning_rate
 from sparsam.lab.training.prefetch import Prefetch
 from sparsam.lab.training.seeds import MinibatchSeeds, mix

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from sparsam.lab.training.files import open_here, write_atomic
 from sparsam.lab.training.folder import read_log
-from sparsam.lab.training.loggers import Logger, Loggers
+from sparsam.lab.training.loggers import Logger
 
 
 class RunLog:
@@ -25,8 +25,8 @@ class RunLog:
         if path.exists():
             _forget_after(path, first_step)
         self._file = open(path, "ab", buffering=0, opener=open_here)  # noqa: SIM115
-        self._loggers = Loggers(loggers)
-        self._loggers.start(config or {}, path.parent, first_step)
+        self._loggers = list(loggers)
+        self._each(lambda logger: logger.start(config or {}, path.parent, first_step))
 
     def write(self, kind: str, step: int, **values: Any) -> None:
         line = json.dumps({"kind": kind, "step": step, **values}).encode() + b"\n"
@@ -38,14 +38,26 @@ class RunLog:
             if not self._complained:
                 warnings.warn(f"{self._path}: {error}; the run continues without these lines", stacklevel=2)
                 self._complained = True
-        self._loggers.log(kind, step, values)
+        if self._loggers:
+            numbers = {k: v for k, v in values.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+            self._each(lambda logger: logger.log(kind, step, numbers))
 
     def close(self) -> None:
         try:
             self._file.close()
         except OSError as error:
             warnings.warn(f"{self._path}: {error}", stacklevel=2)
-        self._loggers.close()
+        self._each(lambda logger: logger.close())
+
+    def _each(self, call: Callable[[Logger], None]) -> None:
+        """Call every logger; one that raises is left out from then on."""
+        for logger in list(self._loggers):
+            try:
+                call(logger)
+            except Exception as error:
+                name = type(logger).__name__
+                warnings.warn(f"logger {name}: {type(error).__name__}: {error}; continuing without it", stacklevel=3)
+                self._loggers.remove(logger)
 
 
 def _forget_after(path: Path, step: int) -> None:

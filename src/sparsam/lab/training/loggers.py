@@ -13,7 +13,6 @@ For Weights & Biases, say, this class in my_module.py is used by `sparsam train 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
@@ -61,36 +60,5 @@ class TensorBoard:
 
 
 def build_loggers(names: Iterable[str]) -> list[Logger]:
-    """The loggers that a config names as `module:Class`; the user must have named them as well (see own.py)."""
+    """The loggers that a config names as `module:Class`; the user must have named them too (see user_classes.py)."""
     return [own_logger(name) for name in names]
-
-
-class Loggers:
-    """Several loggers as one that never raises."""
-
-    def __init__(self, loggers: Iterable[Logger]) -> None:
-        self._loggers = list(loggers)
-
-    def start(self, config: dict[str, Any], folder: Path, step: int) -> None:
-        self._each(lambda logger: logger.start(config, folder, step))
-
-    def log(self, kind: str, step: int, values: dict[str, Any]) -> None:
-        if self._loggers:
-            numbers = {
-                key: value
-                for key, value in values.items()
-                if isinstance(value, int | float) and not isinstance(value, bool)
-            }
-            self._each(lambda logger: logger.log(kind, step, numbers))
-
-    def close(self) -> None:
-        self._each(lambda logger: logger.close())
-
-    def _each(self, call: Any) -> None:
-        for logger in list(self._loggers):
-            try:
-                call(logger)
-            except Exception as error:
-                name = type(logger).__name__
-                warnings.warn(f"logger {name}: {type(error).__name__}: {error}; continuing without it", stacklevel=3)
-                self._loggers.remove(logger)

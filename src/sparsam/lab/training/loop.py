@@ -18,13 +18,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sparsam.lab.tasks.input_layer import described
 from sparsam.lab.training import checkpoint, progress
 from sparsam.lab.training.config import RunConfig
 from sparsam.lab.training.curriculum import Curriculum
 from sparsam.lab.training.distributed import Processes
 from sparsam.lab.training.evaluate import evaluate
 from sparsam.lab.training.folder import RunFolder
-from sparsam.lab.training.input_layer import described
 from sparsam.lab.training.interrupt import Interrupt
 from sparsam.lab.training.learner import Learner, require_device
 from sparsam.lab.training.log import RunLog

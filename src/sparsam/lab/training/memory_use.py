@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from sparsam.diagnose import Diagnosis, diagnose
+from sparsam.lab.tasks.input_layer import WithInputLayer, inner_model
 from sparsam.lab.tasks.task import Batch
-from sparsam.lab.training.input_layer import WithInputLayer, inner_model
 from sparsam.models.contract import Recurrent
 
 SEQUENCES, STEPS = 2, 512  # looked at, at most: the cost must not grow with the task

@@ -7,7 +7,6 @@ here, in config files and on the command line, and a setting that a model does n
 from __future__ import annotations
 
 import inspect
-import types
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 import torch
 
 from sparsam import checks
+from sparsam.lab.argument_types import is_union
 from sparsam.model_description import FIELDS, FORMER
 from sparsam.models import MODELS
 from sparsam.start import Start, as_values, from_values
@@ -97,12 +97,8 @@ def _settings(kind: Any) -> dict[str, Setting]:
 
 
 def _plain_kinds(annotation: Any) -> tuple[type, ...]:
-    members = typing.get_args(annotation) if _is_union(annotation) else (annotation,)
+    members = typing.get_args(annotation) if is_union(annotation) else (annotation,)
     return tuple(kind for kind in _PLAIN if kind in members)
-
-
-def _is_union(annotation: Any) -> bool:
-    return typing.get_origin(annotation) in (typing.Union, types.UnionType)
 
 
 class ModelConfig:

@@ -73,13 +73,7 @@ def build_optimizer(config: OptimizerConfig, parameters: Tensor) -> torch.optim.
         return torch.optim.Adam(
             [parameters], lr=config.learning_rate, betas=(config.momentum, config.beta2), eps=config.epsilon, fused=True
         )
-    settings: dict[str, Any] = {
-        "lr": config.learning_rate,
-        "alpha": config.decay,
-        "eps": config.epsilon,
-        "momentum": config.momentum,
-    }
-    return RMSProp([parameters], **settings)
+    return RMSProp([parameters], config.learning_rate, config.decay, config.epsilon, config.momentum)
 
 
 def check_statistics(found: Any, optimizer: torch.optim.Optimizer) -> None:

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Protocol
+from typing import Any
 
 
-class Progress(Protocol):
-    interval: float  # seconds between calls of show
+class Progress:
+    """What a run shows; nothing unless a subclass does."""
 
-    def show(self, values: dict[str, Any]) -> None: ...
-    def note(self, text: str) -> None: ...
-    def close(self) -> None: ...
-
-
-class Silent:
-    interval = float("inf")
+    interval = float("inf")  # seconds between calls of show
 
     def show(self, values: dict[str, Any]) -> None:
         pass
@@ -27,7 +21,11 @@ class Silent:
         pass
 
 
-class Lines:
+class Silent(Progress):
+    """A run that nobody looks at."""
+
+
+class Lines(Progress):
     """One line now and then, for logs and pipes."""
 
     def __init__(self, interval: float = 5.0) -> None:
@@ -39,11 +37,8 @@ class Lines:
     def note(self, text: str) -> None:
         print(text, flush=True)
 
-    def close(self) -> None:
-        pass
 
-
-class Live:
+class Live(Progress):
     """A few lines that stay in place: numbers, a sparkline of the loss, a bar."""
 
     interval = 0.25

@@ -12,7 +12,7 @@ from typing import Any
 
 from sparsam import checks
 from sparsam.lab.training import checkpoint
-from sparsam.lab.training.config import RunConfig
+from sparsam.lab.training.config import RunConfig, by_path
 from sparsam.lab.training.folder import RunFolder, newest_config, versions
 
 ACCEPTABLE = {
@@ -22,13 +22,11 @@ ACCEPTABLE = {
     "processes": "continue with another number of processes",
 }
 FIXED = ("seed", "batch_size", "model", "task", "weights", "optimizer.name")
+# Parts of these that weights do not depend on: the engine, where the data is and where minibatches are made.
 MAY_CHANGE = (
     "model.engine",
-    "task.settings.root",
-    "task.training.root",
-    "task.settings.device",  # where minibatches are made
-    "task.training.device",
-)  # parts of these that weights do not depend on
+    *(f"task.{part}.{key}" for part in ("settings", "training") for key in ("root", "device")),
+)
 
 
 class Refused(ValueError):
@@ -58,7 +56,7 @@ def previous_config(folder: RunFolder, accept: Collection[str]) -> RunConfig:
 
 def refuse_changes(before: RunConfig, after: RunConfig) -> None:
     """Raises Refused naming the settings that cannot change while a run goes on."""
-    old, new = _flat(before.to_dict()), _flat(after.to_dict())
+    old, new = by_path(before.to_dict()), by_path(after.to_dict())
     changed = [
         path
         for path in dict.fromkeys((*old, *new))
@@ -73,17 +71,6 @@ def refuse_changes(before: RunConfig, after: RunConfig) -> None:
 
 def _is_fixed(path: str) -> bool:
     return any(path == fixed or path.startswith(fixed + ".") for fixed in FIXED)
-
-
-def _flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        name = f"{path}.{key}" if path else key
-        if isinstance(value, dict):
-            flat |= _flat(value, name)
-        else:
-            flat[name] = value
-    return flat
 
 
 def compare_origin(folder: RunFolder, data: str | None, accept: Collection[str]) -> dict[str, Any] | None:

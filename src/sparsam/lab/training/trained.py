@@ -9,13 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sparsam.lab.tasks.input_layer import PREFIX, WithInputLayer, build_model
 from sparsam.lab.training import checkpoint
 from sparsam.lab.training.config import RunConfig
-from sparsam.lab.training.input_layer import PREFIX, WithInputLayer, build_model
 from sparsam.lab.training.user_classes import is_own
 from sparsam.model_description import check_room
 from sparsam.weights import CONFIG_KEY, Weights, find, read
 
+ADDRESSES = ("hf:", "http:", "https:")  # how weights from elsewhere begin
 LARGEST_MISSING = 1 << 16  # numbers of a tensor that older weights may have under another name
 
 
@@ -37,7 +38,7 @@ def find_weights(path: str | Path, older: bool = False) -> Path:
 
 def first_weights(path: str) -> Path:
     """The weights that a config begins with: a file makes nobody download, so an address is refused."""
-    if path.startswith(("hf:", "http:", "https:")):
+    if path.startswith(ADDRESSES):
         raise ValueError(f"weights: expected a file, a run's folder or weights by name, got the address {path!r}")
     return find_weights(path)
 
@@ -82,17 +83,6 @@ def check_fit(config: RunConfig, task: Any, weights: dict[str, Tensor], source: 
             raise checkpoint.CheckpointError(f"{shape}, got {tuple(weights[name].shape)}")
 
 
-def read_saved(
-    path: str | Path, settings: Iterable[str] = (), older: bool = False, **model_settings: Any
-) -> tuple[dict[str, Tensor], RunConfig, Path]:
-    """Weights and config of a run's folder or weights file, and the file they came from."""
-    file = find_weights(path, older)
-    weights, text = checkpoint.load_weights(file)
-    config = _config(text, file).with_settings(settings)
-    config.model.change(model_settings)
-    return weights, config, file
-
-
 def read_trained(path: str | Path) -> tuple[Weights, RunConfig]:
     """The weights of a run, from which `build` makes the model without the task's data, and the run's config."""
     weights = read(find_weights(path))
@@ -117,7 +107,10 @@ def load_model(
     `settings` are any others, written `path=value` (`task.settings.cues=16`). `older` takes an older
     checkpoint where the newest is damaged.
     """
-    weights, config, file = read_saved(path, settings, older, **model_settings)
+    file = find_weights(path, older)
+    weights, text = checkpoint.load_weights(file)
+    config = _config(text, file).with_settings(settings)
+    config.model.change(model_settings)
     task = config.task.build()
     check_fit(config, task, weights, file)
     model = build_model(config.model, task)

@@ -141,8 +141,8 @@ class Crew:
     def _start(self, rank: int) -> None:
         ours, theirs = self._context.Pipe(duplex=False)
         # A replacement begins where the run is, so that it draws other minibatches than the one before it did.
-        arguments = (rank, used(), self._config, self._shared, self._steps, self._level, self._stop, theirs)
-        process = self._context.Process(target=_work, args=arguments, daemon=True)
+        arguments = (rank, self._config, self._shared, self._steps, self._level, self._stop, theirs)
+        process = self._context.Process(target=_work, args=(used(), *arguments), daemon=True)
         process.start()
         theirs.close()  # the worker's copy is the only one left: the pipe ends with it
         self._workers[rank] = Worker(rank, process, ours, self._reports)
@@ -207,22 +207,15 @@ def _kill(worker: Worker) -> None:
         worker.process.join(_END_SECONDS)
 
 
-def _work(
-    rank: int,
-    own: list[tuple[str, str]],
-    config: RunConfig,
-    shared: dict[str, Any],
-    first: int,
-    level: Any,
-    stop: Any,
-    reports: Connection,
-) -> None:
+def _work(own: list[tuple[str, str]], rank: int, config: RunConfig, *more: Any) -> None:
+    """What a worker process does: `_learn`, until it cannot."""
+    reports: Connection = more[-1]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     torch.set_num_threads(config.threads or 1)
     try:
         try:
             use_again(own)
-            _learn(rank, config, shared, first, level, stop, reports)
+            _learn(rank, config, *more)
         except NonFiniteLoss as error:
             reports.send({"failure": str(error), "non_finite": True})
         except (BrokenPipeError, ConnectionResetError):

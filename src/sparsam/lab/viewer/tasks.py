@@ -60,8 +60,8 @@ def describe(task: Any, batch: Batch, element: int = 0) -> Steps:
 def story_batch(text: str, scale: float = 1.0) -> tuple[Batch, Steps]:
     """A story in bAbI's format, or plain lines with questions, as a batch of one; unknown words raise ValueError."""
     from sparsam.lab.data.babi import Story, words_of
-    from sparsam.lab.data.babi_official import VOCABULARY
-    from sparsam.lab.tasks.babi.task import word_numbers
+    from sparsam.lab.data.babi_official import DASH, VOCABULARY
+    from sparsam.lab.tasks.babi.encoded import encode
 
     story, lines = Story(), []
     for line in filter(None, map(str.strip, text.splitlines())):
@@ -71,20 +71,15 @@ def story_batch(text: str, scale: float = 1.0) -> tuple[Batch, Steps]:
         words = words_of(question.strip().rstrip("."))
         story.add([*words, "?" if mark else "."])
         if mark:
-            answers = columns.partition("\t")[0].lower().split(",") if columns else ["-"] * max(1, dashes.count("-"))
+            answers = columns.partition("\t")[0].lower().split(",") if columns else [DASH] * max(1, dashes.count("-"))
             story.ask(answers)
             lines.append(f"{question.strip()}?" + (f"  ({', '.join(answers)})" if columns else ""))
         else:
             lines.append(told.strip())
-    numbers = torch.tensor(word_numbers(story.words))
-    inputs = torch.nn.functional.one_hot(numbers, len(VOCABULARY)).float().unsqueeze(1) * scale
-    targets = torch.full((len(numbers), 1), -1)
-    targets[story.steps, 0] = torch.tensor(word_numbers(story.answers))
-    mask = torch.zeros(len(numbers), 1, dtype=torch.bool)
-    mask[story.steps, 0] = True
-    targets[(targets == VOCABULARY.index("-")) & mask] = -1  # asked without telling the answer
+    batch = encode([(0, story)]).batch(np.array([0]), scale)
+    batch.targets[batch.targets == VOCABULARY.index(DASH)] = -1  # asked without telling the answer
     steps = Steps(story.words, lines, story.sentences, names=list(VOCABULARY), show_inputs=False)
-    return Batch(inputs, targets, mask), steps
+    return batch, steps
 
 
 def _bits(values: Tensor) -> str:

@@ -25,6 +25,7 @@ and whoever moves about in tasks 1 to 14 could be anybody who does so in another
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -158,17 +159,7 @@ def ask_more(stories: Encoded, tasks: Sequence[int], seed: int = 0) -> Encoded:
     chosen = np.isin(stories.tasks, tasks)
     extended = [_extended(stories.one(number), random) for number in np.flatnonzero(chosen).tolist()]
     others = stories.subset(np.flatnonzero(~chosen))
-    parts = [others, *extended]
-    lengths = np.concatenate([part.lengths for part in parts])
-    return Encoded(
-        words=np.concatenate([part.words for part in parts]),
-        targets=np.concatenate([part.targets for part in parts]),
-        questions=np.concatenate([part.questions for part in parts]),
-        lines=np.concatenate([part.lines for part in parts]),
-        needed=np.concatenate([part.needed for part in parts]),
-        starts=np.concatenate([[0], np.cumsum(lengths)]),
-        tasks=np.concatenate([part.tasks for part in parts]),
-    )
+    return others.joined(*extended)
 
 
 def _extended(story: Encoded, random: np.random.Generator) -> Encoded:
@@ -188,16 +179,9 @@ def _extended(story: Encoded, random: np.random.Generator) -> Encoded:
         questions += [-1] * (steps - 1) + [number]
         lines += [line] * steps
         needed |= np.isin(story.lines, support)
-    asked_lines = np.ones(len(words) - len(needed), bool)
-    return Encoded(
-        words=np.asarray(words, np.int16),
-        targets=np.asarray(targets, np.int16),
-        questions=np.asarray(questions, np.int16),
-        lines=np.asarray(lines, np.int16),
-        needed=np.concatenate([needed, asked_lines]),
-        starts=np.array([0, len(words)]),
-        tasks=story.tasks,
-    )
+    needed = np.concatenate([needed, np.ones(len(words) - len(needed), bool)])
+    starts, numbers = np.array([0, len(words)]), partial(np.asarray, dtype=np.int16)
+    return Encoded(numbers(words), numbers(targets), numbers(questions), numbers(lines), needed, starts, story.tasks)
 
 
 def _colours(story: Encoded) -> tuple[list[Question], list[Question]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from sparsam.transfer import sent
 
 __all__ = ["Encoded", "Told", "encode", "word_numbers"]
 
+PER_STEP = ("words", "targets", "questions", "lines", "needed")  # arrays of `Encoded`
 _NUMBER = {word: number for number, word in enumerate(VOCABULARY)}
 
 
@@ -103,42 +105,28 @@ class Encoded:
 
     def one(self, story: int) -> Encoded:
         """One of the stories, as a view."""
-        steps = slice(self.starts[story], self.starts[story + 1])
-        per_step = (self.words, self.targets, self.questions, self.lines, self.needed)
-        words, targets, questions, lines, needed = (values[steps] for values in per_step)
-        return Encoded(
-            words, targets, questions, lines, needed, np.array([0, len(words)]), self.tasks[story : story + 1]
-        )
+        first, end = self.starts[story : story + 2]
+        values = {name: getattr(self, name)[first:end] for name in PER_STEP}
+        return Encoded(**values, starts=np.array([0, end - first]), tasks=self.tasks[story : story + 1])
 
     def subset(self, stories: np.ndarray) -> Encoded:
         """Some of the stories, in the order given."""
         lengths = self.lengths[stories]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         steps = np.repeat(self.starts[stories] - starts[:-1], lengths) + np.arange(starts[-1])
-        per_step = (self.words, self.targets, self.questions, self.lines, self.needed)
-        words, targets, questions, lines, needed = (values[steps] for values in per_step)
-        return Encoded(words, targets, questions, lines, needed, starts, self.tasks[stories])
+        values = {name: getattr(self, name)[steps] for name in PER_STEP}
+        return Encoded(**values, starts=starts, tasks=self.tasks[stories])
 
-    def joined(self, other: Encoded) -> Encoded:
+    def joined(self, *others: Encoded) -> Encoded:
         """These stories, then those."""
-        per_step = ("words", "targets", "questions", "lines", "needed")
-        words, targets, questions, lines, needed = (
-            np.concatenate([getattr(self, name), getattr(other, name)]) for name in per_step
-        )
-        starts = np.concatenate([self.starts, other.starts[1:] + self.starts[-1]])
-        return Encoded(words, targets, questions, lines, needed, starts, np.concatenate([self.tasks, other.tasks]))
+        parts = (self, *others)
+        values = {name: np.concatenate([getattr(part, name) for part in parts]) for name in (*PER_STEP, "tasks")}
+        starts = np.concatenate([[0], np.cumsum(np.concatenate([part.lengths for part in parts]))])
+        return Encoded(**values, starts=starts)
 
-    def batch(
-        self,
-        stories: np.ndarray,
-        scale: float = 1.0,
-        exchange: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
-        left_out: np.ndarray | None = None,
-        order: np.ndarray | None = None,
-        device: str = "cpu",
-    ) -> Batch:
-        """`told` as a minibatch, in which a word's one is `scale`; see there and at `Told.batch`."""
-        return self.told(stories, exchange, left_out, order).batch(scale, device)
+    def batch(self, stories: np.ndarray, scale: float = 1.0, **changes: Any) -> Batch:
+        """What `told` gives as a minibatch, in which a word's one is `scale`."""
+        return self.told(stories, **changes).batch(scale)
 
     def told(
         self,

@@ -27,6 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sparsam import checks
+from sparsam.lab.argument_types import require
 from sparsam.lab.data import babi_three
 from sparsam.lab.data.babi import VARIANTS, BabiFiles, open_babi, parse_stories
 from sparsam.lab.data.babi_official import VOCABULARY
@@ -157,25 +158,18 @@ class Babi:
         device: str = "cpu",
         verify: bool = True,
     ) -> None:
-        if balance not in ("task", "story"):
-            raise ValueError(f"balance: expected 'task' or 'story', got {balance!r}")
-        if groups < 1:
-            raise ValueError(f"groups: expected at least 1, got {groups}")
+        require(balance in ("task", "story"), "balance", "'task' or 'story'", repr(balance))
+        require(groups >= 1, "groups", "at least 1", groups)
         factors = _factors(emphasis or {})
-        if not 0 < validation < 1:
-            raise ValueError(f"validation: expected a share between 0 and 1, got {validation}")
-        if spread < 1:
-            raise ValueError(f"spread: expected at least 1, got {spread}")
-        if scale <= 0:
-            raise ValueError(f"scale: expected a positive number, got {scale}")
+        require(0 < validation < 1, "validation", "a share between 0 and 1", validation)
+        require(spread >= 1, "spread", "at least 1", spread)
+        require(scale > 0, "scale", "a positive number", scale)
         for name, share in (("exchange", exchange), ("retell", retell)):
-            if not 0 <= share <= 1:
-                raise ValueError(f"{name}: expected a share from 0 to 1, got {share}")
+            require(0 <= share <= 1, name, "a share from 0 to 1", share)
         for name, numbers in (("tasks", tasks), ("easy_first", easy_first)):
-            if numbers is not None and (not numbers or not set(numbers) <= set(range(1, 21))):
-                raise ValueError(f"{name}: expected numbers from 1 to 20, got {numbers}")
-        if ask_more is not None and not set(ask_more) <= set(ASKED_MORE):
-            raise ValueError(f"ask_more: expected tasks among {list(ASKED_MORE)}, got {ask_more}")
+            known = numbers is None or (bool(numbers) and set(numbers) <= set(range(1, 21)))
+            require(known, name, "numbers from 1 to 20", numbers)
+        require(set(ask_more or ()) <= set(ASKED_MORE), "ask_more", f"tasks among {list(ASKED_MORE)}", ask_more)
         self.input_size = self.output_size = len(VOCABULARY)
         self.scale, self.exchange, self.device, self.groups = scale, exchange, device, groups
         self._easy_first = np.isin(np.arange(21), easy_first or [])
@@ -282,8 +276,7 @@ class Babi:
             yield stories.batch(batches[number], self.scale)
 
     def split(self, name: str) -> Encoded:
-        if name not in ("train", "validation", "test"):
-            raise ValueError(f"split: expected 'train', 'validation' or 'test', got {name!r}")
+        require(name in ("train", "validation", "test"), "split", "'train', 'validation' or 'test'", repr(name))
         return getattr(self, name)
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from sparsam.lab.argument_types import require
 from sparsam.lab.tasks.task import Batch, BitTask, register
 
 
@@ -50,14 +51,10 @@ class Recall(BitTask):
         near: float = 0.0,
     ) -> None:
         self.check_sizes(bits, min_size, max_size)
-        if item_length < 1:
-            raise ValueError(f"item_length: expected at least 1, got {item_length}")
-        if paired and item_length != 1:
-            raise ValueError(f"item_length: expected 1 when pairs are one step (paired), got {item_length}")
-        if cues < 1:
-            raise ValueError(f"cues: expected at least 1, got {cues}")
-        if not 0 <= near <= 1:
-            raise ValueError(f"near: expected a share from 0 to 1, got {near}")
+        require(item_length >= 1, "item_length", "at least 1", item_length)
+        require(not paired or item_length == 1, "item_length", "1 when pairs are one step (paired)", item_length)
+        require(cues >= 1, "cues", "at least 1", cues)
+        require(0 <= near <= 1, "near", "a share from 0 to 1", near)
         self.near = near
         self.bits = bits
         self.item_length = item_length

@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sparsam.lab.argument_types import require
+
 _GPU_CHUNK = 1 << 16
 _CHUNK = 512  # images that are warped at once on a CPU; few enough to stay in the processor's cache
 
@@ -26,11 +28,8 @@ class Augmentation:
     """
 
     def __init__(self, angle: float = math.pi / 16, stretch: float = 0.15, shift: float = 10 / 105) -> None:
-        if angle < 0 or shift < 0 or not 0 <= stretch < 1:
-            raise ValueError(
-                f"angle: expected angle and shift of at least 0 and stretch in [0, 1), "
-                f"got {angle}, {shift} and {stretch}"
-            )
+        small, got = angle >= 0 and shift >= 0 and 0 <= stretch < 1, f"{angle}, {shift} and {stretch}"
+        require(small, "angle", "angle and shift of at least 0 and stretch in [0, 1)", got)
         self.angle, self.stretch, self.shift = angle, stretch, shift
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:

@@ -12,8 +12,7 @@ A character is turned by a random multiple of 90 degrees for the whole episode, 
 20 drawings, turned a little, stretched and shifted (Santoro et al.: up to pi/16 and 10 of 105 pixels). An episode with
 more characters than its split holds uses some of them in two or more orientations, as different characters.
 
-One departure from the paper is off unless asked for: `variety` makes new characters of the 800 that there are to train
-on. `omniglot_pixels` puts a convolutional network before the model.
+`omniglot_pixels` puts a convolutional network before the model.
 
 The loss is the mean cross entropy over all steps. The first presentation of a character can only be guessed,
 so a perfect learner still has a loss of about log(labels) / presentations (`Omniglot.floor`) and an
@@ -34,6 +33,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sparsam.lab.argument_types import require
 from sparsam.lab.data.omniglot import DRAWINGS, load_images
 from sparsam.lab.tasks.omniglot.drawings import Augmentation, Drawings, draw_variety
 from sparsam.lab.tasks.task import Batch, register
@@ -121,24 +121,15 @@ class Omniglot:
         evaluation_episodes: int = 32,
         verify: bool = True,
     ) -> None:
-        if not 1 <= min_size <= max_size <= labels:
-            raise ValueError(
-                f"min_size: expected 1 <= min_size <= max_size <= labels, got {min_size}, {max_size} and {labels}"
-            )
-        if not 1 <= evaluation_size <= labels:
-            raise ValueError(f"evaluation_size: expected 1 to labels ({labels}), got {evaluation_size}")
-        if not 1 <= presentations <= DRAWINGS:
-            raise ValueError(f"presentations: expected 1 to {DRAWINGS}, got {presentations}")
-        if image_size < 1:
-            raise ValueError(f"image_size: expected at least 1, got {image_size}")
-        if scale <= 0:
-            raise ValueError(f"scale: expected a positive number, got {scale}")
-        if pool != 0 and pool < 1:
-            raise ValueError(f"pool: expected 0 (all labels) or at least 1, got {pool}")
-        if not 0 <= min_share <= 1:
-            raise ValueError(f"min_share: expected 0 to 1, got {min_share}")
-        if variety < 0:
-            raise ValueError(f"variety: expected 0 or more, got {variety}")
+        sizes = f"{min_size}, {max_size} and {labels}"
+        require(1 <= min_size <= max_size <= labels, "min_size", "1 <= min_size <= max_size <= labels", sizes)
+        require(1 <= evaluation_size <= labels, "evaluation_size", f"1 to labels ({labels})", evaluation_size)
+        require(1 <= presentations <= DRAWINGS, "presentations", f"1 to {DRAWINGS}", presentations)
+        require(image_size >= 1, "image_size", "at least 1", image_size)
+        require(scale > 0, "scale", "a positive number", scale)
+        require(pool == 0 or pool >= 1, "pool", "0 (all labels) or at least 1", pool)
+        require(0 <= min_share <= 1, "min_share", "0 to 1", min_share)
+        require(variety >= 0, "variety", "0 or more", variety)
         self.labels, self.presentations, self.image_size = labels, presentations, image_size
         self.scale, self.pool, self.pool_below = scale, pool, pool_below
         self.min_share, self.variety = min_share, variety
@@ -149,8 +140,7 @@ class Omniglot:
         data = load_images(root, verify=verify)
         self.fingerprint = data.key
         background, test = np.flatnonzero(~data.evaluation), np.flatnonzero(data.evaluation)
-        if not 0 < validation < len(background):
-            raise ValueError(f"validation: expected 1 to {len(background) - 1} characters, got {validation}")
+        require(0 < validation < len(background), "validation", f"1 to {len(background) - 1} characters", validation)
         shuffled = np.random.default_rng(seed).permutation(background)
         self._splits = {
             "train": np.sort(shuffled[validation:]),
@@ -167,8 +157,7 @@ class Omniglot:
 
     def characters(self, split: str) -> np.ndarray:
         """Numbers of the characters of a split; no character is in two."""
-        if split not in self._splits:
-            raise ValueError(f"split: expected 'train', 'validation' or 'test', got {split!r}")
+        require(split in self._splits, "split", "'train', 'validation' or 'test'", repr(split))
         return self._splits[split]
 
     def floor(self, size: int, pool: int | None = None) -> float:

@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from sparsam.lab.argument_types import require
 from sparsam.lab.tasks.input_layer import WithInputLayer
 from sparsam.model_description import InputLayer, flag, short, whole
 
@@ -68,15 +69,13 @@ class ImageEncoder(nn.Module):
         super().__init__()
         if not channels or min(channels) < 1:
             raise ValueError(f"channels: expected at least one layer of at least one channel, got {list(channels)}")
-        if features < 1:
-            raise ValueError(f"features: expected at least 1, got {features}")
+        require(features >= 1, "features", "at least 1", features)
         self.side, self.features, self.fixed_norm = side, features, fixed_norm
         self.pooled = [place != len(channels) - 2 for place in range(len(channels))]
         left = side
         for pooled in self.pooled:
             left = left // 2 if pooled else left
-        if left < 1:
-            raise ValueError(f"side: expected at least {2 ** sum(self.pooled)} for {len(channels)} layers, got {side}")
+        require(left >= 1, "side", f"at least {2 ** sum(self.pooled)} for {len(channels)} layers", side)
         inputs = [1, *channels[:-1]]
         self.convolutions = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in zip(inputs, channels, strict=True))
         self.norms = nn.ModuleList(Statistics(count) for count in channels)
@@ -128,10 +127,11 @@ class LabelledImages(nn.Module):
         fixed_norm: bool = False,
     ) -> None:
         super().__init__()
-        if label_size < 1:
-            raise ValueError(f"label_size: expected at least 1, got {label_size}")
+        require(label_size >= 1, "label_size", "at least 1", label_size)
         self.images = ImageEncoder(side, features, channels, fixed_norm)
         self.table = nn.Parameter(torch.randn(labels, label_size))
+        self.shown_size, self.score_size = side**2 + labels, labels  # of what a step shows, and of the scores
+        self.input_size, self.output_size = 2 * features + label_size, label_size  # of what the model sees and answers
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -146,26 +146,6 @@ class LabelledImages(nn.Module):
     def late(self) -> nn.Module:
         """What a run may leave as it is at first (`optimizer.input_layer_from`)."""
         return self.images
-
-    @property
-    def shown_size(self) -> int:
-        """Width of what a step shows, pixels and a one-hot label."""
-        return self.images.side**2 + len(self.table)
-
-    @property
-    def score_size(self) -> int:
-        """How many labels are scored."""
-        return len(self.table)
-
-    @property
-    def input_size(self) -> int:
-        """Width of the vectors that the model sees."""
-        return 2 * self.images.features + self.table.shape[1]
-
-    @property
-    def output_size(self) -> int:
-        """Width of the answers that the model gives."""
-        return self.table.shape[1]
 
     def forward(self, inputs: Tensor) -> Tensor:
         pixels = self.images.side**2

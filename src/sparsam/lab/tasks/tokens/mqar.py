@@ -25,6 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sparsam.lab.argument_types import require
 from sparsam.lab.tasks.task import Batch, CheckedTask
 
 # (tokens, pairs) of zoology's training and test sets.
@@ -46,12 +47,11 @@ class Mqar(CheckedTask):
     name = "mqar"
 
     def __init__(self, vocabulary: int = 8192, slices: Sequence[Sequence[int]] | None = None) -> None:
-        if vocabulary < 4 or vocabulary % 2:
-            raise ValueError(f"vocabulary: expected an even number of at least 4 tokens, got {vocabulary}")
+        even = vocabulary >= 4 and not vocabulary % 2
+        require(even, "vocabulary", "an even number of at least 4 tokens", vocabulary)
         if slices is None:
             slices = [part for part in TRAINED if part[1] < vocabulary // 2] or [(64, vocabulary // 2 - 1)]
-        if not slices:
-            raise ValueError("slices: expected at least one (length, pairs), got none")
+        require(bool(slices), "slices", "at least one (length, pairs)", "none")
         self.vocabulary = self.input_size = self.output_size = vocabulary
         self.slices = tuple((int(length), int(pairs)) for length, pairs in slices)
         for length, pairs in self.slices:
@@ -107,16 +107,10 @@ class Mqar(CheckedTask):
         return outputs[batch.mask] if outputs.dim() == 3 else outputs
 
     def _check_slice(self, length: int, pairs: int) -> None:
-        if pairs < 1 or length % 2 or length < 4 * pairs:
-            raise ValueError(
-                f"slices: expected an even length of at least 4 tokens for each of at least 1 pairs, "
-                f"got length {length} and {pairs} pairs"
-            )
-        if pairs > self.vocabulary // 2 - 1:
-            raise ValueError(
-                f"pairs: expected at most the {self.vocabulary // 2 - 1} keys of a vocabulary of "
-                f"{self.vocabulary}, got {pairs}"
-            )
+        fits, keys = pairs >= 1 and not length % 2 and length >= 4 * pairs, self.vocabulary // 2 - 1
+        wanted = "an even length of at least 4 tokens for each of at least 1 pairs"
+        require(fits, "slices", wanted, f"length {length} and {pairs} pairs")
+        require(pairs <= keys, "pairs", f"at most the {keys} keys of a vocabulary of {self.vocabulary}", pairs)
 
 
 def _different(rows: int, among: int, count: int, generator: torch.Generator) -> Tensor:

@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+from sparsam.lab.tasks.input_layer import WithInputLayer
 from sparsam.lab.tasks.task import Batch
 from sparsam.lab.training.config import ModelConfig, OptimizerConfig, RunConfig, TaskConfig
-from sparsam.lab.training.input_layer import WithInputLayer
 from sparsam.lab.training.learner import Learner
 from sparsam.lab.training.loop import train
 from sparsam.lab.training.optimizer import learning_rate

@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparsam.lab.pages.pictures import Picture, lines, seeds_of
-from sparsam.lab.pages.tables import (
-    Claim,
-    Records,
-    count,
-    differences,
-    end,
-    median,
-    protocol,
-    runs_of,
-    shell,
-    table,
-    wrapped,
-)
+from pages.pictures import Picture, lines, seeds_of
+from pages.tables import Records, about, count, end, median, runs_of, shell, table, wrapped
 
 TASKS = ("copy", "recall", "sort")
 MODELS = {
@@ -37,37 +25,6 @@ def _solved(rows: list[dict[str, Any]]) -> str:
     return f"{count(median(solved))} ({len(solved)} of {len(rows)})" if solved else f"- (0 of {len(rows)})"
 
 
-def claims(records: Records) -> list[Claim]:
-    rows = records[SEQUENCES]
-
-    def reached(task: str, model: str) -> list[int]:
-        return [row[BELOW] for row in runs_of(rows, f"{task}-{model}") if row[BELOW] is not None]
-
-    def ends(model: str) -> float:
-        return median(end(run) for run in runs_of(rows, f"sort-{model}"))
-
-    return [
-        Claim(
-            "Figure 2: recall learned faster than by dense models",
-            "faster",
-            f"{count(median(reached('recall', 'sam-linear')))} sequences; DAM {count(median(reached('recall', 'dam')))}, "
-            "NTM over 50,000",
-            "5; 3, 3",
-            "ahead of NTM, level with DAM",
-            "figure2",
-        ),
-        Claim(
-            "Figure 2: sort, wrong bits after 50,000 sequences",
-            "faster",
-            f"{ends('sam-linear'):.0f} bits; DAM {ends('dam'):.0f}, NTM {ends('ntm'):.0f}",
-            "5; 3, 3",
-            "ahead of NTM, level with DAM",
-            "figure2",
-            in_readme=False,
-        ),
-    ]
-
-
 def pictures(records: Records) -> dict[str, Picture]:
     """Wrong bits over sequences, a picture for each task."""
     made = {}
@@ -84,7 +41,7 @@ def pictures(records: Records) -> dict[str, Picture]:
     return made
 
 
-def page(records: Records) -> str:
+def values(records: Records) -> dict[str, Any]:
     rows = records[SEQUENCES]
     timed = records[TIME]
     by_sequences = []
@@ -103,44 +60,26 @@ def page(records: Records) -> str:
             bits, seconds = median(end(run) for run in mine), median(run["seconds"] for run in mine)
             cells.append(f"{bits:.2g} bits, {count(seconds)} s ({len(mine)})")
         by_time.append(cells)
-    return f"""# Figure 2: learning curves
 
-The paper: SAM learns copy about as fast as the dense models, and associative recall and priority sort faster.
+    def solves(model: str) -> str:
+        found = (row[BELOW] for row in runs_of(rows, f"recall-{model}"))
+        return count(median(at for at in found if at is not None))
 
-## By sequences
+    def ends(model: str) -> float:
+        return median(end(run) for run in runs_of(rows, f"sort-{model}"))
 
-{shell(rows["commands"])}
-
-The table shows how many training sequences a model needs until 256 test sequences have fewer than 0.1 wrong bits on average:
-the median over the seeds that get there, and how many do. If none does within 50,000 sequences, it shows the wrong bits at
-the end (median). Chance is 31.5, 9 and 48 bits.
-
-{table(["model", *TASKS], by_sequences)}
-
-{_ranges(rows)}
-
-![Copy](figure2-copy-sequences.png)
-![Recall](figure2-recall-sequences.png)
-![Sort](figure2-sort-sequences.png)
-
-## By time
-
-{shell(timed["commands"])}
-
-Wrong bits at the end and seconds on one core (medians), with the number of seeds. A run ends when the task is solved, after
-40,000 minibatches, or when its time is over. SAM had twice the time on sort, so those cells are not at equal time.
-
-{table(["model", *TASKS], by_time)}
-
-## Protocol
-
-{protocol(rows)}
-
-{differences(rows)}
-
-Records: `docs/results/figure2_sequences.json`, `docs/results/figure2.json`. More in the
-[notebook](../notebook/algorithmic_tasks.md).
-"""
+    return {
+        **about(rows),
+        "by_sequences": table(["model", *TASKS], by_sequences),
+        "ranges": _ranges(rows),
+        "timed_commands": shell(timed["commands"]),
+        "by_time": table(["model", *TASKS], by_time),
+        "sam_solves": solves("sam-linear"),
+        "dam_solves": solves("dam"),
+        "sam_ends": ends("sam-linear"),
+        "dam_ends": ends("dam"),
+        "ntm_ends": ends("ntm"),
+    }
 
 
 def _ranges(record: dict[str, Any]) -> str:

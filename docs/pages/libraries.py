@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparsam.lab.pages.tables import Claim, Records, count, table, wrapped
+from pages.tables import Records, count, table, wrapped
 
 OURS = ("exact", "auto", "lsh", "kdtree")
 HIDDEN = ("ef = 32", "expansion = 32", "probed = 512")  # settings that only the record has
 
 
-def claims(records: Records) -> list[Claim]:
-    return []
-
-
-def page(records: Records) -> str:
+def values(records: Records) -> dict[str, Any]:
     record = records["bench/libraries"]
     points: dict[str, Any] = record["raw"]["points"]
     names = dict.fromkeys(
@@ -33,22 +29,16 @@ def page(records: Records) -> str:
             name, words = line["figure"].partition(": ")[0], line["figure"].rpartition("trained, ")[2]
             times.setdefault(words, []).append(f"{name} {line['reached']:.1f}")
     faster = "; ".join(f"{', '.join(each)} ({words})" for words, each in times.items())
-    machine = record["machine"]
-    return f"""# Beside other libraries
-
-    pip install ".[bench-ann]"
-    sparsam bench libraries
-
-{wrapped(record["protocol"].split(" The libraries come")[0])}
-
-Microseconds a step (recall); ours are bold:
-
-{table(["", *points], rows)}
-
-{wrapped(f"On trained words, the fastest library with at least the same recall takes this many times as long (target: 5): {faster}")}
-
-{_busy(points)}Machine: {machine["processor"]}. Record, with more settings: `docs/bench/libraries.json`.
-"""
+    ratios = (
+        "On trained words, the fastest library with at least the same recall takes this many times as long (target: 5)"
+    )
+    return {
+        "protocol": wrapped(record["protocol"].split(" The libraries come")[0]),
+        "times": table(["", *points], rows),
+        "ratios": wrapped(f"{ratios}: {faster}"),
+        "busy": _busy(points),
+        "machine": record["machine"]["processor"],
+    }
 
 
 def _busy(points: dict[str, Any]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
 from textwrap import fill
@@ -13,26 +12,7 @@ from typing import Any
 
 from sparsam.lab.recipes.tables import spread, table
 
-__all__ = [
-    "Claim", "Records", "count", "differences", "end", "mean", "median", "protocol", "runs_of", "shell", "spread", "table",
-    "wrapped",
-]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One claim of the paper, or one result beyond it, as README and the overview show it.
-
-    `verdict` is "reproduced", "better", "worse" or "not done" for a claim of the paper, and empty beyond it.
-    """
-
-    what: str
-    paper: str
-    here: str
-    seeds: str
-    verdict: str
-    page: str
-    in_readme: bool = True
+__all__ = ["Records", "about", "count", "end", "mean", "median", "runs_of", "shell", "spread", "table", "wrapped"]
 
 
 class Records:
@@ -87,15 +67,14 @@ def end(run: dict[str, Any]) -> float:
     return bits
 
 
-def protocol(record: dict[str, Any]) -> str:
-    """The setting that a record names, as a paragraph."""
-    return wrapped(record["protocol"])
-
-
-def differences(record: dict[str, Any]) -> str:
-    """What differs from the paper, as a list."""
-    lines = [wrapped(f"- {entry}", "  ") for entry in record["differences"]]
-    return "\n".join(["Differences from the paper:", "", *lines])
+def about(record: dict[str, Any], before: str = "") -> dict[str, str]:
+    """What most pages say of a record: its commands, protocol (after the word `before`) and differences."""
+    different = [wrapped(f"- {entry}", "  ") for entry in record["differences"]]
+    return {
+        "commands": shell(record["commands"]),
+        "protocol": wrapped(before + record["protocol"]),
+        "differences": "\n".join(["Differences from the paper:", "", *different]),
+    }
 
 
 def wrapped(text: str, indent: str = "") -> str:
