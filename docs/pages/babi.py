@@ -16,11 +16,10 @@ from sparsam.lab.data.babi_official import STEMS
 # The printed means over tasks stand by themselves: the errors per task are rounded, so theirs is not always the same.
 PAPER = json.loads((Path(__file__).parent / "babi_paper.json").read_text(encoding="utf-8"))
 MODELS = ("sam", "sdnc", "dam", "dnc", "ntm", "lstm")
-RECORD, LONGER, SMALL, EARLIER = "babi_paper", "babi_paper_longer", "babi_1k", "babi_from_scratch"
+RECORD, LONGER, SMALL, EARLIER = "babi_paper", "babi_paper_100k", "babi_1k", "babi_from_scratch"
 TASK_3 = "3"
 FAILED = 5.0  # percent
-GONE_ON, EARLIER_LSTM = "SAM, resumed", "LSTM, unmixed minibatches"
-SHORTER = ("SAM", "LSTM")  # rows of the summary alone: a row of the same model with more minibatches stands beside them
+EARLIER_LSTM = "LSTM, unmixed minibatches"
 
 
 def _runs(records: Records, model: str, record: str = RECORD) -> list[dict[str, Any]]:
@@ -32,11 +31,20 @@ def _runs(records: Records, model: str, record: str = RECORD) -> list[dict[str, 
 
 
 def _all(records: Records) -> dict[str, list[dict[str, Any]]]:
-    """Rows of the tables: models at nearly one number of minibatches, and SAM after it went on."""
-    rows = {model.upper(): _runs(records, model) for model in MODELS}
-    rows = {GONE_ON: _runs(records, "sam", LONGER), **rows}
+    """Rows of the tables: each model's longest runs under its name, shorter ones with their minibatches."""
+    rows = {model.upper(): _runs(records, model, LONGER) for model in MODELS}
+    for model in MODELS:
+        shorter = _runs(records, model)
+        name = model.upper()
+        rows[f"{name}, {count(shorter[0]['minibatches'])}" if rows[name] else name] = shorter
     rows[EARLIER_LSTM] = _earlier(records)
     return {name: runs for name, runs in rows.items() if runs}
+
+
+def _is_shorter(name: str, rows: dict[str, list[dict[str, Any]]]) -> bool:
+    """Whether a row of the same model with more minibatches stands beside this one, which the summary alone has."""
+    mine = rows[name][0]["minibatches"]
+    return any(_model(other) == _model(name) and rows[other][0]["minibatches"] > mine for other in rows)
 
 
 def _earlier(records: Records) -> list[dict[str, Any]]:
@@ -158,14 +166,12 @@ def _mean_table(rows: dict[str, list[dict[str, Any]]]) -> str:
 
 def values(records: Records) -> dict[str, Any]:
     rows = _all(records)
-    best = {name: runs for name, runs in rows.items() if name not in SHORTER}
-    resumed = records[f"results/{LONGER}"]["commands"]
+    best = {name: runs for name, runs in rows.items() if not _is_shorter(name, rows)}
     small = _runs(records, "sam", SMALL)
     return {
         "claims": _claims(best),
         "summary": _summary(rows),
-        "commands": shell([*records[f"results/{RECORD}"]["commands"], resumed[0]]),
-        "resumed": len(resumed),
+        "commands": shell([*records[f"results/{LONGER}"]["commands"], *records[f"results/{RECORD}"]["commands"]]),
         "best": _best_tables(best),
         "means": _mean_table({name: runs for name, runs in best.items() if len(runs) > 1}),
         "small": spread(_percent(small)),
