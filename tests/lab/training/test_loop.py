@@ -1,13 +1,9 @@
-"""Resume equality, interruption, refusal of non-finite losses, a full disk, and real kills."""
+"""Resume equality, interruption, refusal of non-finite losses, and a full disk. Kills: `faults/scenarios.py`."""
 
 from __future__ import annotations
 
 import json
-import random
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -204,35 +200,3 @@ def test_interrupt_saves_and_resumes(tiny: Any, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(loop.Run, "record", record)
     train(tiny(), tmp_path / "parts", resume=True, quiet=True)
     assert_same_bits(tmp_path / "whole", tmp_path / "parts")
-
-
-def start(config_file: Path, folder: Path) -> subprocess.Popen[bytes]:
-    code = (
-        "import sys; from sparsam.lab.training import RunConfig, train; "
-        "train(RunConfig.load(sys.argv[1]), sys.argv[2], resume=True, quiet=True)"
-    )
-    return subprocess.Popen([sys.executable, "-c", code, str(config_file), str(folder)])
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="kill -9 is POSIX")
-def test_kill_nine_at_any_moment_and_resume(tiny: Any, tmp_path: Path) -> None:
-    """Killed three times at random moments, while it writes a checkpoint at every third minibatch."""
-    config = tiny("steps=600", "checkpoint_every=3", "log_every=50", "eval_every=300")
-    train(config, tmp_path / "whole", quiet=True)
-    file, folder = tmp_path / "config.json", tmp_path / "killed"
-    file.write_text(config.to_json())
-    chance = random.Random(0)
-    kills = 0
-    for _ in range(3):
-        before = checkpoint.steps(folder / "checkpoints")
-        process = start(file, folder)
-        while process.poll() is None and checkpoint.steps(folder / "checkpoints") == before:
-            time.sleep(0.01)
-        time.sleep(chance.uniform(0, 0.3))
-        if process.poll() is None:
-            process.kill()
-            kills += process.wait() == -signal.SIGKILL
-    assert kills >= 2
-    assert start(file, folder).wait() == 0
-    assert_same_bits(tmp_path / "whole", folder)
-    assert numbers(tmp_path / "whole") == numbers(folder)
