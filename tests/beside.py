@@ -1,9 +1,11 @@
-"""What test modules of several rooms share: a model on the native engine beside the reference, and drawn cases."""
+"""What test modules of several rooms share: a model on the native engine beside the reference, drawn cases, forks."""
 
 from __future__ import annotations
 
 import copy
 import os
+import subprocess
+import sys
 
 import hypothesis
 import torch
@@ -117,3 +119,28 @@ def given_by(case) -> dict:
         "splits": () if case["padded"] else sorted(splits),
         "reset_at": case["reset"],
     }
+
+
+FORKS = """
+import os, sys, traceback
+import torch
+
+failed = 0
+for code in sys.argv[1:]:
+    child = os.fork()
+    if not child:
+        try:
+            exec(code, {"__name__": "__main__"})
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    failed += os.waitpid(child, 0)[1] != 0
+sys.exit(failed)
+"""
+
+
+def assert_run_in_forks(*pieces: str) -> None:
+    """Pieces of code, each in a process of its own: forks of one that has imported torch, which takes the longest."""
+    done = subprocess.run([sys.executable, "-c", FORKS, *pieces], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]

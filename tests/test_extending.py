@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.beside import assert_run_in_forks
 
 ROOT = Path(__file__).parents[1]
 PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
@@ -23,38 +23,15 @@ def test_there_are_six():
     assert all(len(blocks) == 2 for blocks in SECTIONS.values())
 
 
-# A process that has imported torch once forks for every folder, so that no addition sees another.
-RUN = """
-import os, runpy, sys, traceback
-import sparsam.lab.tasks
-
-failed = []
-for folder in sys.argv[1:]:
-    child = os.fork()
-    if not child:
-        try:
-            os.chdir(folder)
-            sys.path.insert(0, folder)
-            runpy.run_path("use.py", run_name="__main__")
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    if os.waitpid(child, 0)[1]:
-        failed.append(os.path.basename(folder))
-sys.exit(", ".join(failed) or None)
-"""
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_the_additions_work(tmp_path):
+    """An addition to a table of the package is seen by no other."""
     for title, (addition, use) in SECTIONS.items():
         (tmp_path / title).mkdir()
         (tmp_path / title / "addition.py").write_text(addition, encoding="utf-8")
         (tmp_path / title / "use.py").write_text(f"from addition import *\n{use}", encoding="utf-8")
-    command = [sys.executable, "-c", RUN, *(str(tmp_path / title) for title in SECTIONS)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    run = "import os, runpy, sys; os.chdir({!r}); sys.path.insert(0, os.getcwd()); runpy.run_path('use.py')"
+    assert_run_in_forks(*(run.format(str(tmp_path / title)) for title in SECTIONS))
 
 
 def code_lines_with(word, folder, *endings):
