@@ -164,7 +164,7 @@ def test_free_gates_with_padding_and_states_of_the_reference(device):
     reference, kernels = pair("sdnc", device, allocation="free", num_heads=1, k=3, similarity="dot")
     x, lengths = torch.randn(5, 3, 3), torch.tensor([5, 1, 3])
     assert_same(run(kernels, x, device, lengths), run(reference, x, device, lengths))
-    x = x.to(device)
+    x = x[:3, :2].to(device)
     with torch.no_grad():
         _, state = reference(x)
         torch.testing.assert_close(kernels(x, state.to(engine="cuda"))[0], reference(x, state)[0], rtol=1e-4, atol=1e-5)
