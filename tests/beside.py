@@ -37,7 +37,7 @@ def state_tensors(state) -> dict[str, torch.Tensor]:
 
 
 def run(model, x, lengths=None, memory=None, splits=(), reset_at=None):
-    """Outputs, final state and gradients of a loss over everything that a run puts out."""
+    """Outputs, final state and gradients of a loss over all that a run puts out; `lengths` are of the last part."""
     x = x.clone().requires_grad_()
     memory = None if memory is None else memory.clone().requires_grad_()
     state = model.initial_state(x.shape[1], memory)
@@ -45,7 +45,7 @@ def run(model, x, lengths=None, memory=None, splits=(), reset_at=None):
     for i, part in enumerate(torch.tensor_split(x, list(splits))):
         if reset_at == i:
             state = state.reset(torch.arange(x.shape[1]) % 2 == 0)
-        y, state = model(part, state, lengths=lengths)
+        y, state = model(part, state, lengths=lengths if i == len(splits) else None)
         outputs.append(y)
     y = torch.cat(outputs)
     generator = torch.Generator().manual_seed(1)
