@@ -263,6 +263,7 @@ def torchrun(bench: Bench, count: int) -> Iterator[Result]:
             if len(ranks) == 2:
                 os.kill(ranks[victim], signal.SIGKILL)
         dead = finish(child, bench.scratch)
+        wait(lambda r=ranks: all(gone(pid) for pid in r))
         again = finish(_launch(bench, folder), bench.scratch)
         problem = None
         if dead.code == 0 or (dead.code == -9 and victim != 2):

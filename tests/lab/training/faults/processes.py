@@ -96,7 +96,8 @@ def _frozen_workers(bench: Bench) -> str | None:
     for pid in frozen:
         os.kill(pid, signal.SIGSTOP)
     ended = _end(bench, child, signal.SIGINT)
-    alive = [pid for pid in frozen if Path(f"/proc/{pid}").exists()]
+    wait(lambda: all(gone(pid) for pid in frozen))
+    alive = [pid for pid in frozen if not gone(pid)]
     for pid in alive:
         os.kill(pid, signal.SIGKILL)
     if ended.code != 130:
