@@ -24,6 +24,9 @@ _DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 if _DATA.is_dir():
     os.environ.setdefault("SPARSAM_DATA", str(_DATA))
 
+# The tests that take longest, each of them or one of them.
+LONGEST = ("cuda/test_engine.py", "training/test_faults.py", "docs/test_site.py", "packaging/test_wheel.py")
+
 SMALL: dict[str, Any] = {"input_size": 3, "output_size": 2, "hidden_size": 4}
 MEMORY: dict[str, Any] = {"memory_size": 9, "word_size": 4, "num_heads": 2}
 SPARSE: dict[str, Any] = {"k": 3}
@@ -62,6 +65,11 @@ def runnable() -> list[Case]:
 
 
 CASES = runnable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, so that no process of `-n` begins with one when the others are about to end."""
+    items.sort(key=lambda item: [not item.nodeid.partition("::")[0].endswith(file) for file in LONGEST])
 
 
 @pytest.fixture(params=CASES, ids=lambda case: f"{case.name}-{case.engine}")

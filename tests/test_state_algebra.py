@@ -295,24 +295,6 @@ def test_packed_sequences_and_one_without_a_batch(model):
     torch.testing.assert_close(alone, model(x[:, :1])[0][:, 0])
 
 
-@pytest.mark.parametrize("index", ["kdtree", "lsh", "auto"])
-def test_with_every_index_a_state_is_a_value(index):
-    """Same state, same input: same bits, after other calls, backward passes, clones, saving and loading."""
-    model = model_of(index=index, memory_size=60, dtype=torch.float32)
-    x = [torch.randn(12, 2, 3, generator=torch.Generator().manual_seed(s)) for s in range(4)]
-    _, state = model(x[0])
-    state = state.detach()
-    first, after = model(x[1], state)
-    variants = [state, state.clone(), pickle.loads(pickle.dumps(state)), sparsam.cat([state[0], state[1]])]
-    model(x[2], after.detach())
-    model(x[3], state)[0].sum().backward()
-    for one in variants:
-        y, _ = model(x[1], one)
-        assert torch.equal(y, first)
-        y.sum().backward()
-        assert torch.equal(model(x[1], one)[0], first)
-
-
 def test_a_replaced_field_is_checked(model):
     _, state = model(inputs())
     state = state.detach()

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 import sparsam
 from sparsam.controllers.padded import in_pieces, packed, run_padded
+from tests.beside import examples
 
 
 def everything(way: Any, lstm: nn.LSTM, ends: Tensor, steps: int) -> list[Tensor]:
@@ -28,7 +29,7 @@ def everything(way: Any, lstm: nn.LSTM, ends: Tensor, steps: int) -> list[Tensor
     return [hidden, *after, *gradients]
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.data(), st.integers(1, 6), st.integers(1, 7), st.integers(1, 2))
 def test_pieces_equal_the_packed_batch(data: st.DataObject, batch: int, steps: int, layers: int) -> None:
     lengths = data.draw(st.lists(st.integers(0, steps), min_size=batch, max_size=batch))

@@ -152,4 +152,6 @@ def run(seed: int, cases: int) -> None:
 
 
 if __name__ == "__main__":
-    run(int(sys.argv[1]), int(sys.argv[2]))
+    *seeds, cases = map(int, sys.argv[1:])
+    for seed in seeds:
+        run(seed, cases)

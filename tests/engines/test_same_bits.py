@@ -94,10 +94,11 @@ def through_torch(state: Any) -> Any:
 WAYS = {"torch.save": through_torch, "pickle": lambda state: pickle.loads(pickle.dumps(state)), "copy": copy.deepcopy}
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("index", INDEXES)
 @pytest.mark.parametrize("name", ["sam", "sdnc", "layer"])
-def test_a_state_from_a_file_goes_on_to_the_same_bits(name, index, way):
+def test_a_state_from_a_file_goes_on_to_the_same_bits(name, index):
+    """The ways take turns: every index and every model has each of them."""
+    way = list(WAYS)[(["sam", "sdnc", "layer"].index(name) + list(INDEXES).index(index)) % 3]
     model = model_of(name, index)
     with torch.no_grad():
         _, state = model(inputs(), model.initial_state(BATCH, words()))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pytest
 import torch
 
 import sparsam
 from sparsam.memories.sam import erased
+from tests.beside import assert_same, run, twins
 
 SIZES = dict(memory_size=12, word_size=5, num_heads=2, k=3, erase=True)
 MODELS = {
@@ -21,51 +20,30 @@ MODELS = {
 }
 
 
-def twins(name):
-    torch.manual_seed(0)
-    native = MODELS[name](engine="native", start="plain").double()
-    with torch.no_grad():
-        for parameter in native.parameters():
-            parameter *= 2  # far from the even weights of a fresh model
-    reference = copy.deepcopy(native)
-    reference.engine = "reference"
-    return native, reference
-
-
-def run(model, x, memory, lengths):
-    x, memory = x.clone().requires_grad_(), memory.clone().requires_grad_()
-    y, state = model(x, model.initial_state(x.shape[1], memory), lengths=lengths)
-    loss = (y * torch.linspace(-1, 1, y.numel()).double().view_as(y)).sum() + state.read_weights.square().sum()
-    gradients = torch.autograd.grad(loss, [x, memory, *model.parameters()])
-    return y, state, [g.to_dense() if g.is_sparse else g for g in gradients]
+def native_and_reference(name):
+    return twins(MODELS[name], start="plain")
 
 
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_native_is_the_reference(name, padded):
-    native, reference = twins(name)
+    native, reference = native_and_reference(name)
     x, memory = torch.randn(14, 3, 4).double(), torch.randn(12, 5).double()
-    lengths = torch.tensor([14, 5, 9]) if padded else None
-    y, state, gradients = run(native, x, memory, lengths)
-    y_ref, state_ref, gradients_ref = run(reference, x, memory, lengths)
-    torch.testing.assert_close(y, y_ref, rtol=1e-10, atol=1e-10)
-    torch.testing.assert_close(state.to(engine="reference").memory.words, state_ref.memory.words, rtol=1e-9, atol=1e-9)
-    for mine, theirs in zip(gradients, gradients_ref, strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-8, atol=1e-9 * (1 + float(theirs.abs().max())))
+    how = {"memory": memory, "lengths": torch.tensor([14, 5, 9]) if padded else None}
+    assert_same(native, run(native, x, **how), run(reference, x, **how), 1e-9)
 
 
 def test_one_step_for_a_controller_of_ones_own_is_the_references():
-    native, reference = twins("sam")
+    native, reference = native_and_reference("sam")
     for model in (native, reference):
         model.interface.register_forward_hook(lambda module, given, vector: vector)  # so that it is called step by step
     x, memory = torch.randn(8, 2, 4).double(), torch.randn(12, 5).double()
-    for mine, theirs in zip(run(native, x, memory, None)[2], run(reference, x, memory, None)[2], strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-8, atol=1e-9 * (1 + float(theirs.abs().max())))
+    assert_same(native, run(native, x, memory=memory), run(reference, x, memory=memory), 1e-9)
 
 
 @pytest.mark.parametrize("name", ["sam", "sdnc", "sdnc with free gates"])
 def test_backward_ends_on_the_starting_memory_bit_for_bit(name):
-    model = twins(name)[0].float()
+    model = native_and_reference(name)[0].float()
 
     def contents(state):
         rows, words = state.memory.versions[0].written_rows()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsam.memories.sdnc import (
@@ -15,6 +15,7 @@ from sparsam.memories.sdnc import (
     no_links,
     update_links,
 )
+from tests.beside import examples
 
 SIZE = 6
 LIKE = torch.zeros((), dtype=torch.float64)
@@ -40,7 +41,7 @@ def dense(rows):
 writes = st.dictionaries(st.integers(0, SIZE - 1), st.sampled_from([0.0, 0.125, 0.25]), max_size=3)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(steps=st.lists(writes, min_size=1, max_size=8), k_links=st.integers(1, 4))
 def test_equal_dictionaries_truncated_the_same_way(steps, k_links):
     before, after, p = [{} for _ in range(SIZE)], [{} for _ in range(SIZE)], {}
@@ -65,7 +66,7 @@ def test_equal_dictionaries_truncated_the_same_way(steps, k_links):
         assert torch.equal(links.precedence, dense([p]))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(steps=st.lists(writes, min_size=1, max_size=8))
 def test_without_truncation_n_is_the_transpose_of_p(steps):
     links = no_links(1, SIZE, LIKE)

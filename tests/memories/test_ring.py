@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsam.memories.sam import least_recently_accessed, summed_weights, touch
+from tests.beside import examples
 
 SIZE = 7
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(steps=st.lists(st.sets(st.integers(0, SIZE - 1)), max_size=12))
 def test_equals_a_list(steps):
     ring = list(range(SIZE))

@@ -1,16 +1,16 @@
-"""SAM against its definition in plain loops, its special cases, and a task that it has to learn."""
+"""SAM against its definition in plain loops, and its special cases."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from torch.nn import functional as F
 
 import sparsam
 from tests import oracle
+from tests.beside import examples
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "euclidean", "dot"])
@@ -31,7 +31,7 @@ def test_equals_its_definition(make, engine, similarity, blank):
         assert rows.tolist() == (plain.words != before).any(1).nonzero().flatten().tolist()
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(seed=st.integers(0, 10_000), delta=st.sampled_from([0.0, 0.005, 0.2, 1.0]), heads=st.integers(1, 3))
 def test_writes_to_the_least_recently_accessed_rows(seed, delta, heads):
     """U^(2): steps since an access above delta, from a list of all weights ever; ties to the lowest row."""
@@ -88,26 +88,3 @@ def test_one_word_one_head(make, engine):
     model = make("sam", engine=engine, memory_size=1, num_heads=1, k=1)
     _, state = model(torch.randn(4, 2, 3, dtype=torch.float64))
     torch.testing.assert_close(state.read_weights, torch.ones(2, 1, 1, dtype=torch.float64))
-
-
-def test_learns_to_copy():
-    """Random bits, a delimiter, then the same bits from memory: the loss has to come close to zero."""
-    torch.manual_seed(2)
-    bits, steps, batch = 3, 3, 16
-    model = sparsam.SAM(bits + 1, bits, 32, memory_size=16, word_size=8, num_heads=1, k=2)
-    optimizer = torch.optim.Adam(model.parameters(), lr=2e-2)
-    best = 1.0
-    for _ in range(1000):
-        content = torch.randint(0, 2, (steps, batch, bits)).float()
-        x = torch.zeros(2 * steps + 1, batch, bits + 1)
-        x[:steps, :, :bits], x[steps, :, bits] = content, 1.0
-        y, _ = model(x)
-        loss = F.binary_cross_entropy_with_logits(y[steps + 1 :], content)
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        best = 0.9 * best + 0.1 * loss.item()
-        if best < 0.02:
-            break
-    assert best < 0.02

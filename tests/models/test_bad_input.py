@@ -8,61 +8,88 @@ import torch
 import sparsam
 from sparsam.models import MODELS
 
-GOOD = torch.zeros(5, 3, 3, dtype=torch.float64)
+
+def zeros(*shape, **how):
+    return torch.zeros(shape, **{"dtype": torch.float64, **how})
 
 
-@pytest.mark.parametrize(
-    "shape, words",
-    [
-        ((5, 4), ["x", "3 dimensions", "(T, B, I)", "(5, 4)"]),
-        ((5, 3, 3, 1), ["x", "3 dimensions", "(5, 3, 3, 1)"]),
-        ((5, 3, 4), ["x", "I = 3", "(5, 3, 4)"]),
-        ((0, 3, 3), ["x", "at least one step", "(0, 3, 3)"]),
-        ((5, 0, 3), ["x", "one batch element", "(5, 0, 3)"]),
-    ],
-)
-def test_shape_of_x(case, shape, words):
-    with pytest.raises(ValueError) as error:
-        case.make()(torch.zeros(shape, dtype=torch.float64))
-    assert all(word in str(error.value) for word in words)
+GOOD = zeros(5, 3, 3)
 
 
-def test_batch_first_names_its_layout(case):
-    with pytest.raises(ValueError, match=r"x: .*\(B, T, I\)"):
-        case.make(batch_first=True)(GOOD[0, :, :2])
+def began(case, **changes):
+    return case.make(**changes).initial_state(3)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
-def test_dtype_of_x(case, dtype):
-    with pytest.raises(TypeError, match=r"x: expected dtype torch.float64 .*got torch\.(float32|int64)"):
-        case.make()(GOOD.to(dtype))
+def with_memory(case, memory):
+    return case.make().initial_state(3, initial_memory=memory)
 
 
-def test_x_must_be_a_tensor(case):
-    with pytest.raises(TypeError, match=r"x: expected a torch.Tensor, got list"):
-        case.make()([[[0.0] * 3]])
+def of_length(*lengths):
+    return lambda case: case.make()(GOOD, lengths=torch.tensor(lengths))
 
 
-def test_device_of_x(case):
-    with pytest.raises(ValueError, match="x: expected device cpu like the model's, got meta"):
-        case.make()(GOOD.to("meta"))
+# A call of a case c (a model on an engine), and the error.
+BAD_CALLS = [
+    (lambda c: c.make()(zeros(5, 4)), ValueError, r"x: expected 3 dimensions \(T, B, I\), got shape \(5, 4\)"),
+    (lambda c: c.make()(zeros(5, 3, 3, 1)), ValueError, r"x: expected 3 dimensions .*\(5, 3, 3, 1\)"),
+    (lambda c: c.make()(zeros(5, 3, 4)), ValueError, r"x: expected width I = 3 .*\(5, 3, 4\)"),
+    (lambda c: c.make()(zeros(0, 3, 3)), ValueError, r"x: expected at least one step .*\(0, 3, 3\)"),
+    (lambda c: c.make()(zeros(5, 0, 3)), ValueError, r"x: expected .*one batch element .*\(5, 0, 3\)"),
+    (lambda c: c.make(batch_first=True)(GOOD[0, :, :2]), ValueError, r"x: .*\(B, T, I\)"),
+    (lambda c: c.make()(GOOD.float()), TypeError, r"x: expected dtype torch.float64 .*got torch\.float32"),
+    (lambda c: c.make()(GOOD.long()), TypeError, r"x: expected dtype torch.float64 .*got torch\.int64"),
+    (lambda c: c.make()([[[0.0] * 3]]), TypeError, "x: expected a torch.Tensor, got list"),
+    (lambda c: c.make()(GOOD.to("meta")), ValueError, "x: expected device cpu like the model's, got meta"),
+    (lambda c: c.make().initial_state(0), ValueError, "batch_size: expected a positive int, got 0"),
+    (lambda c: c.make().initial_state(-1), ValueError, "batch_size: expected a positive int, got -1"),
+    (lambda c: c.make().initial_state(2.0), TypeError, "batch_size"),
+    (
+        lambda c: c.make()(GOOD, c.make().initial_state(2)),
+        ValueError,
+        "state: expected batch size B = 3 as in x, got 2",
+    ),
+    (lambda c: c.make()(GOOD, (zeros(3, 4), zeros(3, 4))), TypeError, "state: expected a .*got tuple"),
+    (
+        lambda c: c.make()(GOOD, began(c, hidden_size=5)),
+        ValueError,
+        r"state: expected hidden of shape \(B, 4\), got \(3, 5\)",
+    ),
+    (lambda c: c.make()(GOOD, c.make().float().initial_state(3)), TypeError, "state: expected dtype torch.float64"),
+    (lambda c: c.make()(GOOD, began(c).with_fields(hidden=began(c).hidden.half())), TypeError, "state: expected dtype"),
+    (of_length(1, 2), ValueError, r"lengths: expected shape \(B,\) = \(3,\), got \(2,\)"),
+    (of_length([1, 2, 3]), ValueError, "lengths: expected shape"),
+    (of_length(1, 2, 6), ValueError, r"lengths: expected values in 1..T = 1..5, got \[1, 2, 6\]"),
+    (of_length(0, 2, 3), ValueError, "lengths: expected values in 1..T"),
+    (of_length(-1, 2, 3), ValueError, "lengths: expected values in 1..T"),
+    (of_length(1.0, 2.0, 3.0), TypeError, "lengths: expected integers, got dtype torch.float32"),
+    (of_length(True, True, False), TypeError, "lengths: expected integers, got dtype torch.bool"),
+    (lambda c: began(c).reset(torch.tensor([True, False])), ValueError, "mask: expected"),
+    (lambda c: began(c).reset(torch.ones(3, 1, dtype=torch.bool)), ValueError, "mask: expected"),
+    (lambda c: began(c).reset(torch.tensor([1, 0, 1])), TypeError, "mask: expected"),
+]
+OTHER_MEMORY = r"state: expected .* got \(|state: expected .*memory.*got"
+BAD_CALLS_OF_MEMORIES = [
+    (lambda c: c.make()(GOOD, began(c, memory_size=8)), ValueError, OTHER_MEMORY),
+    (lambda c: c.make()(GOOD, began(c, word_size=5)), ValueError, OTHER_MEMORY),
+    (lambda c: c.make()(GOOD, began(c, num_heads=1)), ValueError, OTHER_MEMORY),
+    (lambda c: with_memory(c, zeros(9, 4).float()), TypeError, "initial_memory: expected dtype torch.float64"),
+    (lambda c: with_memory(c, zeros(9, 4, device="meta")), ValueError, "initial_memory: expected device cpu"),
+    (lambda c: with_memory(c, [[0.0]]), TypeError, "initial_memory: expected a torch.Tensor"),
+    (lambda c: began(c).memory_rows(-1), ValueError, "b: expected a batch element in 0..2, got -1"),
+    (lambda c: began(c).memory_rows(3), ValueError, "b: expected a batch element in 0..2, got 3"),
+]
 
 
-@pytest.mark.parametrize("batch", [0, -1])
-def test_batch_size_of_a_state(case, batch):
-    with pytest.raises(ValueError, match=f"batch_size: expected a positive int, got {batch}"):
-        case.make().initial_state(batch)
+@pytest.mark.parametrize("call, error, says", BAD_CALLS, ids=[says for _, _, says in BAD_CALLS])
+def test_a_bad_call(case, call, error, says):
+    with pytest.raises(error, match=says):
+        call(case)
 
 
-def test_batch_size_must_be_an_int(case):
-    with pytest.raises(TypeError, match="batch_size"):
-        case.make().initial_state(2.0)
-
-
-def test_state_of_another_batch_size(case):
-    model = case.make()
-    with pytest.raises(ValueError, match="state: expected batch size B = 3 as in x, got 2"):
-        model(GOOD, model.initial_state(2))
+@pytest.mark.parametrize("call, error, says", BAD_CALLS_OF_MEMORIES, ids=[says for _, _, says in BAD_CALLS_OF_MEMORIES])
+def test_a_bad_call_of_a_model_with_a_memory(memory_case, call, error, says):
+    with pytest.raises(error, match=says):
+        call(memory_case)
 
 
 def test_state_of_another_model(case, make):
@@ -77,50 +104,6 @@ def test_state_of_a_subclass_model_is_another_state(engine, make):
         make("sam", engine=engine)(GOOD, make("sdnc").initial_state(3))
 
 
-def test_a_tuple_is_no_state(case):
-    with pytest.raises(TypeError, match=r"state: expected a .*got tuple"):
-        case.make()(GOOD, (torch.zeros(3, 4), torch.zeros(3, 4)))
-
-
-def test_state_of_another_hidden_size(case):
-    state = case.make(hidden_size=5).initial_state(3)
-    with pytest.raises(ValueError, match=r"state: expected hidden of shape \(B, 4\), got \(3, 5\)"):
-        case.make()(GOOD, state)
-
-
-@pytest.mark.parametrize("change", [{"memory_size": 8}, {"word_size": 5}, {"num_heads": 1}])
-def test_state_of_another_memory(memory_case, change):
-    state = memory_case.make(**change).initial_state(3)
-    with pytest.raises(ValueError, match=r"state: expected .* got \(|state: expected .*memory.*got"):
-        memory_case.make()(GOOD, state)
-
-
-def test_dtype_of_a_state(case):
-    model = case.make()
-    with pytest.raises(TypeError, match=r"state: expected dtype torch.float64"):
-        model(GOOD, case.make().float().initial_state(3))
-    state = model.initial_state(3)
-    with pytest.raises(TypeError, match="state: expected dtype"):
-        model(GOOD, state.with_fields(hidden=state.hidden.half()))
-
-
-@pytest.mark.parametrize(
-    "lengths, error, words",
-    [
-        ([1, 2], ValueError, r"lengths: expected shape \(B,\) = \(3,\), got \(2,\)"),
-        ([[1, 2, 3]], ValueError, r"lengths: expected shape"),
-        ([1, 2, 6], ValueError, r"lengths: expected values in 1..T = 1..5, got \[1, 2, 6\]"),
-        ([0, 2, 3], ValueError, r"lengths: expected values in 1..T"),
-        ([-1, 2, 3], ValueError, r"lengths: expected values in 1..T"),
-        ([1.0, 2.0, 3.0], TypeError, "lengths: expected integers, got dtype torch.float32"),
-        ([True, True, False], TypeError, "lengths: expected integers, got dtype torch.bool"),
-    ],
-)
-def test_lengths(case, lengths, error, words):
-    with pytest.raises(error, match=words):
-        case.make()(GOOD, lengths=torch.tensor(lengths))
-
-
 def test_of_many_lengths_the_wrong_ones_are_named() -> None:
     lengths = torch.arange(1000) % 5 + 1
     lengths[[7, 70]] = torch.tensor([0, 6])
@@ -131,52 +114,23 @@ def test_of_many_lengths_the_wrong_ones_are_named() -> None:
 @pytest.mark.parametrize("shape", [(9,), (8, 4), (9, 5), (2, 9, 4), (3, 4, 9)])
 def test_shape_of_initial_memory(memory_case, shape):
     with pytest.raises(ValueError, match=r"initial_memory: expected shape \(N, W\) = \(9, 4\) or .*got"):
-        memory_case.make().initial_state(3, initial_memory=torch.zeros(shape, dtype=torch.float64))
+        with_memory(memory_case, zeros(*shape))
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
 def test_numbers_of_initial_memory(memory_case, value):
-    memory = torch.zeros(9, 4, dtype=torch.float64)
+    memory = zeros(9, 4)
     memory[3, 2] = value
     with pytest.raises(ValueError, match="initial_memory: expected finite numbers"):
-        memory_case.make().initial_state(3, initial_memory=memory)
-
-
-def test_dtype_and_device_of_initial_memory(memory_case):
-    model = memory_case.make()
-    with pytest.raises(TypeError, match=r"initial_memory: expected dtype torch.float64"):
-        model.initial_state(3, initial_memory=torch.zeros(9, 4))
-    with pytest.raises(ValueError, match="initial_memory: expected device cpu"):
-        model.initial_state(3, initial_memory=torch.zeros(9, 4, dtype=torch.float64, device="meta"))
-    with pytest.raises(TypeError, match=r"initial_memory: expected a torch.Tensor"):
-        model.initial_state(3, initial_memory=[[0.0]])
+        with_memory(memory_case, memory)
 
 
 def test_lstm_has_no_memory(make):
     model = make("lstm")
     with pytest.raises(ValueError, match="initial_memory: LSTM has no memory"):
-        model.initial_state(3, initial_memory=torch.zeros(9, 4, dtype=torch.float64))
+        model.initial_state(3, initial_memory=zeros(9, 4))
     with pytest.raises(ValueError, match="LSTMState has no memory"):
         model.initial_state(3).memory_rows(0)
-
-
-@pytest.mark.parametrize("b", [-1, 3])
-def test_memory_rows_of_a_missing_element(memory_case, b):
-    with pytest.raises(ValueError, match=rf"b: expected a batch element in 0..2, got {b}"):
-        memory_case.make().initial_state(3).memory_rows(b)
-
-
-@pytest.mark.parametrize(
-    "mask, error",
-    [
-        (torch.tensor([True, False]), ValueError),
-        (torch.ones(3, 1, dtype=torch.bool), ValueError),
-        (torch.tensor([1, 0, 1]), TypeError),
-    ],
-)
-def test_reset_mask(case, mask, error):
-    with pytest.raises(error, match="mask: expected"):
-        case.make().initial_state(3).reset(mask)
 
 
 @pytest.mark.parametrize("name", list(MODELS))

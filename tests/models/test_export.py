@@ -27,8 +27,9 @@ def saved_and_loaded(program, path):
     return torch.export.load(path).module()
 
 
-@pytest.mark.parametrize("engine", ["native", "reference"])
-@pytest.mark.parametrize("name", ["sam", "sdnc", "layer with links"])
+@pytest.mark.parametrize(
+    ("name", "engine"), [("sam", "native"), ("sdnc", "native"), ("layer with links", "native"), ("sam", "reference")]
+)
 def test_a_program_runs_step_by_step_to_the_same_numbers(name, engine, tmp_path):
     model = MODELS[name](engine=engine).eval()
     start = model.initial_state(2)

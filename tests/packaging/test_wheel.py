@@ -18,25 +18,14 @@ MISSING = [name for name in TOOLS if importlib.util.find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"a wheel is built with {', '.join(MISSING)}")
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def build(folder: Path) -> Path:
     """Built without the network, with the build folder of the installed package (nothing is compiled twice)."""
-    folder = tmp_path_factory.mktemp("wheel")
     tools = Path(importlib.util.find_spec("ninja").origin).parents[4] / "bin"  # type: ignore[union-attr, arg-type]
     environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "PIP_NO_INDEX": "1"}
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), "."]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return next(folder.glob("*.whl"))
-
-
-@pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the unpacked wheel, as an installer leaves it."""
-    folder = tmp_path_factory.mktemp("site")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder)
-    return folder
 
 
 def run(installed: Path, *arguments: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -49,7 +38,7 @@ def run(installed: Path, *arguments: str, cwd: Path, stdin: str = "") -> subproc
     return subprocess.run(command, cwd=cwd, env=environment, input=stdin, capture_output=True, text=True, timeout=300)
 
 
-def test_contents(wheel: Path) -> None:
+def has_all_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert wheel.stat().st_size < 10_000_000
@@ -65,19 +54,30 @@ def test_contents(wheel: Path) -> None:
         assert "-cp312-abi3-" in wheel.name
 
 
-def test_runs_the_readme_without_a_compiler(installed: Path, tmp_path: Path) -> None:
+def runs_the_readme_without_a_compiler(installed: Path, place: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
     check = "assert sparsam.__file__.startswith(sys.argv[1]), sparsam.__file__"
-    done = run(installed, "-c", "\n".join(["import sys", *blocks, check]), str(installed), cwd=tmp_path)
+    done = run(installed, "-c", "\n".join(["import sys", *blocks, check]), str(installed), cwd=place)
     assert done.returncode == 0, done.stderr
 
 
-def test_answers_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
+def answers_in_an_empty_folder(installed: Path, place: Path) -> None:
     story = "Mary went to the kitchen.\nJohn went to the garden.\nWhere is Mary?\n"
-    done = run(installed, "-m", "sparsam.lab.cli", "ask", "babi-sam", cwd=tmp_path, stdin=story)
+    done = run(installed, "-m", "sparsam.lab.cli", "ask", "babi-sam", cwd=place, stdin=story)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Where is Mary? kitchen (")
-    assert list(tmp_path.iterdir()) == []
+    assert list(place.iterdir()) == []
+
+
+def test_it_is_whole_and_runs_without_a_compiler(tmp_path: Path) -> None:
+    """One test, since every worker of pytest-xdist that takes a part of it would build a wheel."""
+    wheel, installed, place = build(tmp_path), tmp_path / "site", tmp_path / "empty"
+    place.mkdir()
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(installed)
+    has_all_and_nothing_else(wheel)
+    answers_in_an_empty_folder(installed, place)
+    runs_the_readme_without_a_compiler(installed, place)
 
 
 def test_source_distribution_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

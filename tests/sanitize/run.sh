@@ -10,7 +10,7 @@ preload="$(c++ -print-file-name=libasan.so) $(c++ -print-file-name=libstdc++.so)
 # Python keeps memory until the process ends, so leaks are not asked for; torch's own libraries are not instrumented.
 export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:abort_on_error=1:detect_odr_violation=0
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-export SPARSAM_SANITIZED=$PWD/$core PYTHONPATH=$PWD/tests/sanitize${PYTHONPATH:+:$PYTHONPATH} OMP_NUM_THREADS=1
+export SPARSAM_SANITIZED=$PWD/$core PYTHONPATH=$PWD/tests/sanitize${PYTHONPATH:+:$PYTHONPATH} OMP_NUM_THREADS=1 SPARSAM_LONG=1
 LD_PRELOAD=$preload "$python" -c "
 from sparsam import _native
 assert 'sanitize_python' in _native.__file__, _native.__file__"

@@ -59,7 +59,7 @@ def by_steps(model, x, state=None):
 )
 def test_steps_are_the_plain_ones(name, settings, device, monkeypatch):
     model = model_of(name, device, **settings)
-    x = torch.randn(9, 2, 3, device=device)
+    x = torch.randn(7, 2, 3, device=device)
     expected, last = plainly(model, x, monkeypatch)
     with torch.no_grad():
         found, state = by_steps(model, x)

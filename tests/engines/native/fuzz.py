@@ -68,37 +68,47 @@ class Wrapper(torch.Tensor):
         raise RuntimeError("a wrapper")
 
 
-def spoiled_tensor(rng: random.Random, array: np.ndarray) -> Any:
-    """PyTorch's tensor of the same numbers, or one that has none where the core looks."""
-    good = torch.from_numpy(np.array(array))  # contiguous, and writable
-    choice = rng.randrange(14)
-    if choice == 0:
-        return good.to_sparse() if good.dim() else good
-    if choice == 1:
-        return good.to("meta")
-    if choice == 2:
-        return good.to(rng.choice([torch.float16, torch.bfloat16, torch.complex64, torch.bool, torch.int32]))
-    if choice == 3:
-        return torch._neg_view(good)
-    if choice == 4:
-        return torch.complex(good.double(), good.double()).conj().imag
-    if choice == 5:
-        return good[:1].expand_as(good) if good.dim() else good
-    if choice == 6:
-        return good.mT if good.dim() > 1 else good
-    if choice == 7:
-        return FakeTensorMode().from_tensor(good)
-    if choice == 8:
-        return Wrapper(good)
-    if choice == 9:
-        return good.flip(0)[..., ::2] if good.dim() else good
-    if choice == 10:
-        return torch.nested.nested_tensor(list(good.float())) if good.dim() > 1 else good
-    if choice == 11:
-        return good.reshape(1, 1, 1, 1, *good.shape)
-    if choice == 12:
-        return good.to_mkldnn() if good.dtype == torch.float32 and torch.backends.mkldnn.is_available() else good
-    return good[:-1]
+MKLDNN = torch.backends.mkldnn.is_available()
+# PyTorch's tensor of the same numbers, or one that has none where the core looks.
+SPOILED_TENSORS: tuple[Callable[[torch.Tensor, random.Random], Any], ...] = (
+    lambda good, rng: good.to_sparse() if good.dim() else good,
+    lambda good, rng: good.to("meta"),
+    lambda good, rng: good.to(rng.choice([torch.float16, torch.bfloat16, torch.complex64, torch.bool, torch.int32])),
+    lambda good, rng: torch._neg_view(good),
+    lambda good, rng: torch.complex(good.double(), good.double()).conj().imag,
+    lambda good, rng: good[:1].expand_as(good) if good.dim() else good,
+    lambda good, rng: good.mT if good.dim() > 1 else good,
+    lambda good, rng: FakeTensorMode().from_tensor(good),
+    lambda good, rng: Wrapper(good),
+    lambda good, rng: good.flip(0)[..., ::2] if good.dim() else good,
+    lambda good, rng: torch.nested.nested_tensor(list(good.float())) if good.dim() > 1 else good,
+    lambda good, rng: good.reshape(1, 1, 1, 1, *good.shape),
+    lambda good, rng: good.to_mkldnn() if good.dtype == torch.float32 and MKLDNN else good,
+    lambda good, rng: good[:-1],
+)
+TYPES = [np.float16, np.float32, np.float64, np.int8, np.int32, np.int64, bool, object, "U3"]
+
+
+def along(good: np.ndarray, rng: random.Random, part: slice) -> np.ndarray:
+    """This part of some dimension."""
+    return good[(slice(None),) * rng.randrange(good.ndim) + (part,)]
+
+
+# An array that is wrong in one way, or a wrong thing altogether; the last is not aligned.
+SPOILED_ARRAYS: tuple[Callable[[np.ndarray, random.Random], Any], ...] = (
+    lambda good, rng: rng.choice(JUNK),
+    lambda good, rng: good.astype(rng.choice(TYPES)),
+    lambda good, rng: good.astype(good.dtype.newbyteorder()),
+    lambda good, rng: np.concatenate([good, good], axis=rng.randrange(good.ndim)),
+    lambda good, rng: along(good, rng, slice(0, -1)),
+    lambda good, rng: along(good, rng, slice(None, None, -1)),
+    lambda good, rng: np.repeat(good, 2, axis=-1)[..., ::2],
+    lambda good, rng: good[None],
+    lambda good, rng: good.reshape(-1),
+    lambda good, rng: np.broadcast_to(good[:1], good.shape),
+    lambda good, rng: np.frombuffer(b"\0" + good.tobytes(), good.dtype, count=0).reshape((0,) * good.ndim),
+    lambda good, rng: np.frombuffer(bytearray(1) + bytearray(good.tobytes()), good.dtype, offset=1).reshape(good.shape),
+)
 
 
 def spoiled_array(rng: random.Random, good: Any) -> Any:
@@ -106,34 +116,9 @@ def spoiled_array(rng: random.Random, good: Any) -> Any:
     if isinstance(good, torch.Tensor):
         good = good.detach().numpy()
     if isinstance(good, np.ndarray) and good.dtype.kind in "fi" and good.flags.c_contiguous and rng.random() < 0.35:
-        return spoiled_tensor(rng, good)
-    choice = rng.randrange(12)
-    if not isinstance(good, np.ndarray) or choice == 0:
-        return rng.choice(JUNK)
-    if choice == 1:
-        return good.astype(
-            rng.choice([np.float16, np.float32, np.float64, np.int8, np.int32, np.int64, bool, object, "U3"])
-        )
-    if choice == 2:
-        return good.astype(good.dtype.newbyteorder())
-    if choice == 3:
-        return np.concatenate([good, good], axis=rng.randrange(good.ndim))
-    if choice == 4:
-        return good[(slice(None),) * rng.randrange(good.ndim) + (slice(0, -1),)]
-    if choice == 5:
-        return good[(slice(None),) * rng.randrange(good.ndim) + (slice(None, None, -1),)]
-    if choice == 6:
-        return np.repeat(good, 2, axis=-1)[..., ::2]
-    if choice == 7:
-        return good[None]
-    if choice == 8:
-        return good.reshape(-1)
-    if choice == 9:
-        return np.broadcast_to(good[:1], good.shape)
-    if choice == 10:
-        return np.frombuffer(b"\0" + good.tobytes(), good.dtype, offset=0, count=0).reshape((0,) * good.ndim)
-    raw = bytearray(1) + bytearray(good.tobytes())
-    return np.frombuffer(raw, good.dtype, offset=1).reshape(good.shape)  # not aligned
+        return rng.choice(SPOILED_TENSORS)(torch.from_numpy(np.array(good)), rng)  # contiguous, and writable
+    spoil = rng.choice(SPOILED_ARRAYS)
+    return spoil(good, rng) if isinstance(good, np.ndarray) else rng.choice(JUNK)
 
 
 def spoiled_numbers(rng: random.Random, good: np.ndarray) -> np.ndarray:

@@ -6,12 +6,13 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sparsam
 from sparsam import indexes
 from sparsam.engines.native.index import core_settings
+from tests.beside import examples
 
 _native = pytest.importorskip("sparsam._native")
 
@@ -58,7 +59,7 @@ def histories(draw):
 
 
 @kinds
-@settings(max_examples=60, deadline=None)
+@examples(30)
 @given(history=histories())
 def test_any_history_against_a_plain_set(kind, history):
     """Everything proposed exists, a full budget proposes everything that exists, so the best of them is exact."""
@@ -86,7 +87,7 @@ def test_any_history_against_a_plain_set(kind, history):
 
 
 @pytest.mark.parametrize("kind", ["scan", "lsh"])
-@settings(max_examples=100, deadline=None)
+@examples(50)
 @given(history=histories(), checks=st.integers(1, 6), crowded=st.booleans())
 def test_a_scan_and_a_list_are_values(kind, history, checks, crowded):
     """Whatever was inserted, removed or built before, it answers as one built afresh over the same words."""

@@ -18,7 +18,6 @@ INDEXES = {
     "lsh": sparsam.LSH(checks=8),
     "lsh in tables": sparsam.LSH(few=4, checks=8),
     "kdtree": sparsam.KDForest(checks=8),
-    "auto": sparsam.Auto(sparsam.Scan(checks=6), exact_until=8),
 }
 # Least recall of the K words after training; measured beside it, and the minibatches that training took.
 RECALL = {
@@ -27,7 +26,6 @@ RECALL = {
     "lsh": 0.8,  # 0.944, 822
     "lsh in tables": 0.8,  # 0.958, 710
     "kdtree": 0.75,  # 0.875, 721
-    "auto": 0.95,  # 1.0, 733
 }
 
 

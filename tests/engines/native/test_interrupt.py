@@ -22,7 +22,6 @@ WIDTH = 32
 INDEXES = {
     "linear": sparsam.Linear(),
     "scan": sparsam.Scan(),
-    "auto": sparsam.Auto(),
     "lsh": sparsam.LSH(),
     "tables": sparsam.LSH(few=4096),
     "kdtree": sparsam.KDForest(),
@@ -70,7 +69,7 @@ def assert_signals_are_seen(work):
 @indexes
 def test_signals_are_looked_at_by_the_clock(index):
     """Copying and indexing the words, searching them, and going back."""
-    rows = 60_000 if index == "kdtree" else 150_000
+    rows = 30_000 if index == "kdtree" else 75_000
     model, words = make(index, rows), torch.randn(rows, WIDTH)
     x = torch.randn(60, 2, 4)
     assert_signals_are_seen(lambda n: model(x.repeat(n, 1, 1), model.initial_state(2, words))[0].sum().backward())
@@ -82,7 +81,7 @@ class Stop(Exception):
 
 @indexes
 def test_after_an_interrupt_all_is_as_before(index):
-    rows = 15_000 if index == "kdtree" else 70_000
+    rows = 8_000 if index == "kdtree" else 35_000
     model, words = make(index, rows), torch.randn(rows, WIDTH)
     steps, stopped = 40, 0
     while not stopped:  # a fast machine needs more of them

@@ -15,6 +15,7 @@ import torch
 
 import sparsam
 from sparsam.engines.boundary import kept_bytes
+from tests.beside import assert_run_in_forks
 
 SIZES = {"input_size": 4, "output_size": 3, "hidden_size": 16, "word_size": 8, "num_heads": 2, "k": 3}
 
@@ -249,58 +250,35 @@ def test_forked_data_loader_worker():
         assert torch.equal(y[0], expected)
 
 
-def test_torch_compile_of_a_model_that_contains_sam():
-    class Net(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = torch.nn.Linear(4, 4)
-            self.memory = sam()
-
-        def forward(self, x):
-            y, _ = self.memory(torch.relu(self.inner(x)))
-            return y.sum(dim=-1)
-
-    net = Net()
-    x = torch.randn(5, 2, 4)
-    expected = net(x)
-    expected.sum().backward()
-    gradients = [p.grad.clone() for p in net.parameters()]
-    net.zero_grad()
-    compiled = torch.compile(net, backend="aot_eager")
-    actual = compiled(x)
-    actual.sum().backward()
-    torch.testing.assert_close(actual, expected)
-    for ours, theirs in zip((p.grad for p in net.parameters()), gradients):
-        torch.testing.assert_close(ours, theirs)
+EQUAL = """
+import os; os.environ["SPARSAM_ISA"] = {isa!r}
+import torch, sparsam; from sparsam import _native; torch.manual_seed(1)
+assert _native.selected_isa() == {isa!r}
+m = sparsam.SAM(3, 2, hidden_size=9, memory_size=20, word_size=5, engine="native").double()
+x = torch.randn(8, 3, 3, dtype=torch.float64); y, _ = m(x); y.sum().backward()
+r = sparsam.SAM(3, 2, hidden_size=9, memory_size=20, word_size=5, engine="reference").double()
+r.load_state_dict(m.state_dict()); z, _ = r(x); z.sum().backward()
+assert torch.allclose(y, z, rtol=1e-10, atol=1e-12)
+pairs = zip(m.parameters(), r.parameters())
+assert all(torch.allclose(a.grad, b.grad, rtol=1e-9, atol=1e-11) for a, b in pairs)
+"""
+WRONG = """
+import os; os.environ["SPARSAM_ISA"] = "mmx"
+try:
+    from sparsam import _native; _native.selected_isa()
+except Exception as error:
+    assert "expected baseline, avx2 or avx512, got mmx" in str(error), error
+else:
+    raise AssertionError("mmx was not refused")
+"""
 
 
-@pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
-def test_lower_instruction_sets_give_the_same(isa):
-    """Each set in a process of its own, since the choice is made once."""
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_lower_instruction_sets_give_the_same_and_a_wrong_one_is_named():
+    """Each set in a process of its own, since the choice is made once; those that this processor has."""
     flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    if isa != "baseline" and {"avx2": " avx2 ", "avx512": " avx512f "}[isa] not in flags:
-        pytest.skip(f"this processor has no {isa}")
-    code = (
-        "import torch, sparsam; from sparsam import _native; torch.manual_seed(1);"
-        f"assert _native.selected_isa() == {isa!r};"
-        "m = sparsam.SAM(3, 2, hidden_size=9, memory_size=20, word_size=5, engine='native').double();"
-        "x = torch.randn(8, 3, 3, dtype=torch.float64); y, _ = m(x); y.sum().backward();"
-        "r = sparsam.SAM(3, 2, hidden_size=9, memory_size=20, word_size=5, engine='reference').double();"
-        "r.load_state_dict(m.state_dict()); z, _ = r(x); z.sum().backward();"
-        "assert torch.allclose(y, z, rtol=1e-10, atol=1e-12);"
-        "pairs = zip(m.parameters(), r.parameters());"
-        "assert all(torch.allclose(a.grad, b.grad, rtol=1e-9, atol=1e-11) for a, b in pairs)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "SPARSAM_ISA": isa})
-
-
-def test_wrong_instruction_set_is_named():
-    code = "from sparsam import _native; _native.selected_isa()"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "SPARSAM_ISA": "mmx"}
-    )
-    assert done.returncode != 0
-    assert "expected baseline, avx2 or avx512, got mmx" in done.stderr
+    sets = ["baseline", *(isa for isa, flag in {"avx2": " avx2 ", "avx512": " avx512f "}.items() if flag in flags)]
+    assert_run_in_forks(*(EQUAL.format(isa=isa) for isa in sets), WRONG)
 
 
 def test_gradient_of_a_leaf_initial_memory_is_sparse():
@@ -317,10 +295,7 @@ def test_gradient_of_a_leaf_initial_memory_is_sparse():
     assert not doubled.grad.is_sparse
 
 
-@pytest.mark.parametrize("when", ["forward", "backward"])
-def test_ctrl_c_ends_a_long_call_and_leaves_states_right(when):
-    """A real SIGINT to a process of its own, in the middle of a call that would take much longer."""
-    code = f"""
+INTERRUPTED = """
 import os, signal, threading, time, torch, sparsam
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a process started in the background ignores it
 torch.set_num_threads(2)
@@ -329,27 +304,31 @@ x = torch.randn(8, 2, 4)
 _, state = model(x)
 state = state.detach()
 expected, _ = model(x, state)
-long = torch.randn(300_000, 2, 4) if {when!r} == "forward" else torch.randn(6_000, 2, 4)
-if {when!r} == "backward":
-    y, after = model(long, state)
-    loss = y.sum()
 
-def interrupt():
-    time.sleep(0.3 if {when!r} == "forward" else 0.02)
-    os.kill(os.getpid(), signal.SIGINT)
+def interrupted(call, seconds):
+    def interrupt():
+        time.sleep(seconds)
+        os.kill(os.getpid(), signal.SIGINT)
 
-threading.Thread(target=interrupt).start()
-try:
-    if {when!r} == "forward":
-        model(long, state)
-    else:
-        loss.backward()
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        call()
         time.sleep(5)
-except KeyboardInterrupt:
-    pass
-else:
-    raise SystemExit("not interrupted")
-actual, _ = model(x, state)
-assert torch.equal(actual, expected), "the state was left half way"
+    except KeyboardInterrupt:
+        thread.join()
+    else:
+        raise SystemExit("not interrupted")
+    actual, _ = model(x, state)
+    assert torch.equal(actual, expected), "the state was left half way"
+
+interrupted(lambda: model(torch.randn(300_000, 2, 4), state), 0.3)
+y, after = model(torch.randn(6_000, 2, 4), state)
+loss = y.sum()
+interrupted(lambda: loss.backward(), 0.02)
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_ctrl_c_ends_a_long_call_and_leaves_states_right():
+    """A real SIGINT to a process of its own, in the middle of a call, forward and backward, that takes much longer."""
+    subprocess.run([sys.executable, "-c", INTERRUPTED], check=True, timeout=120)

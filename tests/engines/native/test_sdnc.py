@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import io
+from functools import partial
 from unittest import mock
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import sparsam
 from sparsam.engines.boundary import kept_bytes
 from sparsam.memories import sdnc
+from tests import beside
+from tests.beside import assert_close, assert_same, cases, examples, given_by, run
 
-STATE_TENSORS = ("hidden", "cell", "read", "read_weights")
+twins = partial(beside.twins, sparsam.SDNC)
 
 
 @pytest.fixture(params=["ring", "free"])
@@ -24,50 +26,11 @@ def allocation(request):
     return request.param
 
 
-def twins(dtype: torch.dtype = torch.float64, seed: int = 0, scale: float = 2.0, **kwargs):
-    """The same model on both engines, with weights large enough to make memory and links matter."""
-    torch.manual_seed(seed)
-    native = sparsam.SDNC(engine="native", **kwargs).to(dtype)
-    with torch.no_grad():
-        for parameter in native.parameters():
-            parameter.mul_(scale)
-    reference = copy.deepcopy(native)
-    reference.engine = "reference"
-    return native, reference
-
-
 def small(**changes):
     return {"input_size": 3, "output_size": 2, "hidden_size": 8, "memory_size": 16, "word_size": 4, "num_heads": 2} | {
         "k": 3,
         **changes,
     }
-
-
-def run(model, x, lengths=None, memory=None, splits=(), reset_at=None):
-    """Outputs, final state and gradients of a loss over everything that a run puts out."""
-    x = x.clone().requires_grad_()
-    memory = None if memory is None else memory.clone().requires_grad_()
-    state = model.initial_state(x.shape[1], memory)
-    outputs = []
-    for i, part in enumerate(torch.tensor_split(x, list(splits))):
-        if reset_at == i:
-            state = state.reset(torch.arange(x.shape[1]) % 2 == 0)
-        y, state = model(part, state, lengths=lengths)
-        outputs.append(y)
-    y = torch.cat(outputs)
-    generator = torch.Generator().manual_seed(1)
-    loss = (y * torch.randn(y.shape, generator=generator, dtype=y.dtype)).sum()
-    for name in STATE_TENSORS:
-        value = getattr(state, name)
-        loss = loss + (value * torch.randn(value.shape, generator=generator, dtype=y.dtype)).sum()
-    inputs = [x, *model.parameters(), *([] if memory is None else [memory])]
-    gradients = torch.autograd.grad(loss, inputs)
-    return y, state, [g.to_dense() if g.is_sparse else g for g in gradients]
-
-
-def assert_close(actual: torch.Tensor, expected: torch.Tensor, relative: float, what: str) -> None:
-    error = ((actual - expected).abs().max() / expected.abs().max().clamp_min(1e-6)).item()
-    assert error <= relative, f"{what}: relative error {error:.1e}"
 
 
 def dense_usage(state, b: int) -> torch.Tensor:
@@ -141,75 +104,32 @@ def near_ties():
 
 def compare(native, reference, x, relative, drawn=False, **how):
     with near_ties() as ties:
-        y_ref, state_ref, gradients_ref = run(reference, x, **how)
+        expected = run(reference, x, **how)
     if drawn:
         assume(not any(ties))
-    y, state, gradients = run(native, x, **how)
-    assert_close(y, y_ref, relative, "y")
-    for name in STATE_TENSORS:
-        assert_close(getattr(state, name), getattr(state_ref, name), relative, name)
-    assert torch.equal(state.read_rows, state_ref.read_rows)
+    found = run(native, x, **how)
+    assert_same(native, found, expected, relative)
+    state, state_ref = found[1], expected[1]
     for b in range(x.shape[1]):
-        (rows, words), (rows_ref, words_ref) = state.memory_rows(b), state_ref.memory_rows(b)
-        assert torch.equal(rows, rows_ref)
-        if len(rows):
-            assert_close(words, words_ref, relative, f"memory of {b}")
         links, links_ref = dense_links(state, b), dense_links(state_ref, b)
         assert torch.equal(links > 0, links_ref > 0)
         assert_close(links, links_ref, relative, f"links of {b}")
         if native.allocation == "free":
             assert_close(dense_usage(state, b), dense_usage(state_ref, b), relative, f"usage of {b}")
-    names = ["x", *(name for name, _ in native.named_parameters()), "initial_memory"]
-    for name, actual, expected in zip(names, gradients, gradients_ref):
-        assert_close(actual, expected, relative, f"gradient of {name}")
 
 
-@st.composite
-def cases(draw):
-    rows = draw(st.integers(2, 24))
-    return {
-        "sizes": {
-            "input_size": draw(st.integers(1, 4)),
-            "output_size": draw(st.integers(1, 3)),
-            "hidden_size": draw(st.sampled_from([1, 5, 16, 19])),
-            "memory_size": rows,
-            "word_size": draw(st.sampled_from([1, 3, 8, 17])),
-            "num_heads": draw(st.integers(1, min(4, rows))),
-            "k": draw(st.sampled_from([1, min(2, rows), min(4, rows), rows])),
-            "similarity": draw(st.sampled_from(["cosine", "euclidean", "dot"])),
-            "k_links": draw(st.sampled_from([1, 2, 3, 8, 9, 30])),
-            "link_gradients": draw(st.booleans()),
-            "allocation": draw(st.sampled_from(["ring", "free"])),
-        },
-        "steps": draw(st.integers(1, 12)),
-        "batch": draw(st.integers(1, 5)),
-        "seed": draw(st.integers(0, 10_000)),
-        "padded": draw(st.booleans()),
-        "memory": draw(st.sampled_from([None, "shared", "own"])),
-        "pieces": draw(st.integers(1, 3)),
-        "reset": draw(st.sampled_from([None, 1, 2])),
-    }
+LINKED = {
+    "k_links": st.sampled_from([1, 2, 3, 8, 9, 30]),
+    "link_gradients": st.booleans(),
+    "allocation": st.sampled_from(["ring", "free"]),
+}
 
 
-@settings(max_examples=120, deadline=None)
-@given(cases())
+@examples(60)
+@given(cases(**LINKED))
 def test_equals_reference_in_float64(case):
     native, reference = twins(seed=case["seed"], **case["sizes"])
-    steps, batch, sizes = case["steps"], case["batch"], case["sizes"]
-    x = torch.randn(steps, batch, sizes["input_size"], dtype=torch.float64)
-    shape = (sizes["memory_size"], sizes["word_size"])
-    memory = {
-        None: None,
-        "shared": torch.randn(shape, dtype=torch.float64),
-        "own": torch.randn(batch, *shape, dtype=torch.float64),
-    }[case["memory"]]
-    lengths = torch.randint(1, steps + 1, (batch,)) if case["padded"] else None
-    splits = (
-        () if lengths is not None else sorted({steps * i // case["pieces"] for i in range(1, case["pieces"])} - {0})
-    )
-    compare(
-        native, reference, x, 1e-10, drawn=True, lengths=lengths, memory=memory, splits=splits, reset_at=case["reset"]
-    )
+    compare(native, reference, relative=1e-10, drawn=True, **given_by(case))
 
 
 @pytest.mark.parametrize("link_gradients", [False, True])
@@ -235,7 +155,7 @@ def test_full_writes_drop_what_a_row_linked_to():
     assert (largest[1:-1:2] < 1e-10).any()  # P: a row whose successor was written again after another
 
 
-@settings(max_examples=40, deadline=None)
+@examples(20)
 @given(st.integers(1, 4), st.integers(0, 3), st.integers(0, 10_000), st.booleans(), st.integers(0, 20))
 def test_free_rows_are_used_again_in_a_memory_of_few(heads, more, seed, link_gradients, split):
     """N barely above R, over enough steps that every row is freed and written many times."""

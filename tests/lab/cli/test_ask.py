@@ -11,7 +11,7 @@ from torch import nn
 
 pytest.importorskip("typer", reason="the command line needs the lab extra")
 import sparsam
-from sparsam.lab.cli import USAGE, main
+from sparsam.lab.cli import USAGE
 from sparsam.lab.cli.ask import Dialogue, load
 from sparsam.lab.data.babi_official import VOCABULARY
 from sparsam.lab.tasks.babi.ask import BLANK, Conversation, UnknownWords, sentence_of_rows
@@ -19,6 +19,7 @@ from sparsam.lab.tasks.babi.calibration import Calibration
 from sparsam.lab.training.checkpoint import weights_to_bytes
 from sparsam.lab.training.config import ModelConfig, RunConfig, TaskConfig
 from sparsam.trace import Trace
+from tests.lab.cli.conftest import run
 
 
 def trace(*entries: tuple[int, int, float, int]) -> Trace:
@@ -201,9 +202,7 @@ def test_a_sentence_of_another_form_is_remarked_on(trained):
 def test_story_file_question_and_json(tmp_path, capsys):
     (tmp_path / "story.txt").write_text("Mary went to the kitchen.\nJohn went to the garden.\n")
     arguments = ["ask", "babi-sam", "--story", str(tmp_path / "story.txt"), "--json"]
-    with pytest.raises(SystemExit) as caught:
-        main([*arguments, "--question", "Where is Mary", "--question", "Where is Sandra?"])
-    assert not caught.value.code
+    assert not run(*arguments, "--question", "Where is Mary", "--question", "Where is Sandra?")
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert first["answer"] == ["kitchen"] and first["calibrated"] and first["confidence"] > 0.9
     assert first["evidence"][0]["sentence"] == "Mary went to the kitchen."
@@ -222,9 +221,7 @@ def test_command_answers_from_a_weights_file(name, tmp_path, monkeypatch, capsys
     file = tmp_path / "model.safetensors"
     file.write_bytes(weights_to_bytes(model.state_dict(), config.to_json()))
     monkeypatch.setattr("sys.stdin", io.StringIO("Mary went to the kitchen.\nWhere is Mary?\n"))
-    with pytest.raises(SystemExit) as caught:
-        main(["ask", str(file)])
-    assert not caught.value.code
+    assert not run("ask", str(file))
     out = capsys.readouterr().out
     assert out.startswith("Where is Mary? ")
     assert ("has no memory" in out) == (name == "lstm")
@@ -236,7 +233,5 @@ def test_a_run_of_another_task_is_refused(tmp_path, capsys):
     model = sparsam.build("lstm", input_size=7, output_size=6, hidden_size=4)
     file = tmp_path / "model.safetensors"
     file.write_bytes(weights_to_bytes(model.state_dict(), config.to_json()))
-    with pytest.raises(SystemExit) as caught:
-        main(["ask", str(file)])
-    assert caught.value.code == USAGE
+    assert run("ask", str(file)) == USAGE
     assert "'copy'" in capsys.readouterr().err

@@ -10,15 +10,13 @@ import pytest
 
 from benchmarks import BENCHMARKS, Benchmark
 from benchmarks.report import Line, Report
-from sparsam.lab.cli import main
+from tests.lab.cli.conftest import run
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_each_command_has_its_benchmark(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert importlib.util.find_spec(f"benchmarks.{name}") is not None
-    with pytest.raises(SystemExit) as ended:
-        main(["bench", name, "--help"])
-    assert not ended.value.code and "--quick" in capsys.readouterr().out
+    assert not run("bench", name, "--help") and "--quick" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -32,9 +30,7 @@ def test_json_is_all_that_stdout_has(
         return report
 
     monkeypatch.setitem(BENCHMARKS.known, "speed", Benchmark(bench, "", True))
-    with pytest.raises(SystemExit) as ended:
-        main(["bench", "speed", "--quick", "--out", str(tmp_path), *(["--json"] if as_json else [])])
-    assert not ended.value.code
+    assert not run("bench", "speed", "--quick", "--out", str(tmp_path), *(["--json"] if as_json else []))
     shown = capsys.readouterr()
     written = json.loads((tmp_path / "speed.json").read_text())
     assert written["lines"][0]["met"] is True

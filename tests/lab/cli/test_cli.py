@@ -13,22 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from sparsam.lab.cli import main
+from tests.lab.cli.conftest import run
 
 SMALL = ["--hidden-size", "16", "--steps", "12", "--set", "eval_every=4", "--set", "log_every=2",
          "--set", "eval_batches=1", "--set", "tensorboard=false", "--set", "task.settings.max_size=3"]  # fmt: skip
-
-
-def run(*arguments: str) -> int:
-    """The exit code of a command."""
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    return ended.value.code  # type: ignore[return-value]
-
-
-@pytest.fixture(autouse=True)
-def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def test_train_eval_plot_resume(capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,8 +124,7 @@ def test_ctrl_c_saves_and_ends_with_its_code(tmp_path: Path, sent: signal.Signal
     ],
 )
 def test_help_shows_no_python_types(words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main([*words.split(), "--help"])
+    run(*words.split(), "--help")
     shown = capsys.readouterr().out
     assert not re.search(r"<\w+[\[\]\w ]*>|list\[|inf\b", shown)
     assert not words or "Example" in shown

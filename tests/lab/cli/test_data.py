@@ -8,17 +8,12 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("typer", reason="the command line needs the lab extra")
-from sparsam.lab.cli import USAGE, main
+from sparsam.lab.cli import USAGE
 from sparsam.lab.data.babi import open_babi
 from sparsam.lab.data.locate import MissingData
+from tests.lab.cli.conftest import run
 
 SAMPLE = Path(__file__).parents[1] / "data" / "babi"
-
-
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as caught:
-        main(["data", *arguments])
-    return int(caught.value.code or 0)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +21,7 @@ def run(*arguments: str) -> int:
     [("babi", ["tasks_1-20_v1-2.tar.gz"]), ("omniglot", ["images_background.zip", "images_evaluation.zip"])],
 )
 def test_absent_data_says_what_to_download_and_where_to_put_it(name, files, tmp_path, capsys):
-    assert run(name, "--root", str(tmp_path)) == USAGE
+    assert run("data", name, "--root", str(tmp_path)) == USAGE
     message = capsys.readouterr().err
     for part in [*files, str(tmp_path), "--root", "SPARSAM_DATA"]:
         assert part in message
@@ -35,7 +30,7 @@ def test_absent_data_says_what_to_download_and_where_to_put_it(name, files, tmp_
 
 def test_changed_data_is_refused(tmp_path, capsys):
     shutil.copytree(SAMPLE, tmp_path / "babi")
-    assert run("babi", "--root", str(tmp_path)) == USAGE
+    assert run("data", "babi", "--root", str(tmp_path)) == USAGE
     captured = capsys.readouterr()
     assert "differs from the official file" in captured.err
     assert "prepared" not in captured.out
@@ -46,7 +41,7 @@ def test_official_babi_is_verified_and_prepared(capsys):
         partial = open_babi().partial
     except MissingData:
         pytest.skip("the bAbI download is not on this machine (set SPARSAM_DATA)")
-    assert run("babi") == 0
+    assert run("data", "babi") == 0
     out = capsys.readouterr().out
     assert "verified  40 files" in out
     assert "test: 6,267 stories, 20,000 questions" in out

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sparsam.lab.cli import main
+from tests.lab.cli.conftest import run
 
 
 def test_demo_leaves_table_and_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):  # a second one replaces the first
-        with pytest.raises(SystemExit) as ended:
-            main(["demo", "--out", str(tmp_path / "demo"), "--steps", "10", "-q"])
-        assert ended.value.code == 0
+        assert run("demo", "--out", str(tmp_path / "demo"), "--steps", "10", "-q") == 0
     text = capsys.readouterr().out
     assert "bits per sequence" in text and "ten times longer" in text
     assert all((tmp_path / "demo" / name).exists() for name in ("view.html", "curves.png", "memory.png", "report.html"))
@@ -24,8 +22,6 @@ def test_demo_without_matplotlib_says_what_is_left_out(tmp_path, capsys, monkeyp
 
     plain = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name, *a: None if name == "matplotlib" else plain(name, *a))
-    with pytest.raises(SystemExit) as ended:
-        main(["demo", "--out", str(tmp_path / "demo"), "--steps", "5", "-q"])
-    assert ended.value.code == 0
+    assert run("demo", "--out", str(tmp_path / "demo"), "--steps", "5", "-q") == 0
     assert 'pip install ".[lab]"' in capsys.readouterr().out
     assert (tmp_path / "demo" / "view.html").exists() and not (tmp_path / "demo" / "curves.png").exists()

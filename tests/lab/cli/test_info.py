@@ -13,13 +13,7 @@ import torch
 
 import sparsam
 import sparsam.lab.cli.info as info
-from sparsam.lab.cli import main
-
-
-def run(*arguments: str) -> int | None:
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    return ended.value.code  # type: ignore[return-value]
+from tests.lab.cli.conftest import run
 
 
 def test_tells_versions_engines_and_what_was_found(capsys, tmp_path, monkeypatch):
@@ -68,10 +62,9 @@ def test_without_the_extra_one_line_says_what_to_install():
     assert done.stderr == wanted
 
 
-def test_weights_by_name_stand_behind_runs(tmp_path, monkeypatch):
+def test_weights_by_name_stand_behind_runs(tmp_path):
     from sparsam.lab.cli.runs import find_run
 
-    monkeypatch.chdir(tmp_path)
     assert find_run("copy-sam").name == "copy-sam.safetensors"
     run = tmp_path / "runs" / "copy-sam-0"
     run.mkdir(parents=True)

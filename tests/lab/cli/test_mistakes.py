@@ -9,24 +9,13 @@ import pytest
 import torch
 
 pytest.importorskip("typer", reason="the command line needs the lab extra")
-from sparsam.lab.cli import main
 from sparsam.lab.training import checkpoint
 from sparsam.lab.training.config import RunConfig
 from sparsam.lab.training.loop import train
+from tests.lab.cli.conftest import run
 
 SMALL = ["model.name=lstm", "model.hidden_size=8", "task.name=copy", "task.settings.max_size=3", "steps=4",
          "eval_batches=1", "tensorboard=false"]  # fmt: skip
-
-
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    return ended.value.code or 0  # type: ignore[return-value]
-
-
-@pytest.fixture(autouse=True)
-def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

@@ -60,10 +60,7 @@ def test_options_have_help_and_a_default_that_is_shown(name: str) -> None:
         ("data babi", "variant", "en", ["en-10k", "en"]),
     ],
 )
-def test_values_complete(
-    command: str, parameter: str, begun: str, found: list[str], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_values_complete(command: str, parameter: str, begun: str, found: list[str]) -> None:
     context = click.Context(COMMANDS[command])
     option = next(p for p in COMMANDS[command].params if p.name == parameter)
     assert [item.value for item in option.shell_complete(context, begun)] == found

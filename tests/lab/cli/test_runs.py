@@ -9,16 +9,11 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("typer", reason="the command line needs the lab extra")
-from sparsam.lab.cli import main
 from sparsam.lab.cli.eval import table
 from sparsam.lab.cli.model_options import described
 from sparsam.lab.cli.runs import complete, find_run
 from sparsam.models import MODELS
-
-
-@pytest.fixture(autouse=True)
-def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+from tests.lab.cli.conftest import run
 
 
 def make(name: str, time: int) -> Path:
@@ -27,12 +22,6 @@ def make(name: str, time: int) -> Path:
     (folder / "config.json").write_text("{}")
     os.utime(folder / "config.json", (time, time))
     return folder
-
-
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    return ended.value.code or 0  # type: ignore[return-value]
 
 
 def test_a_run_by_its_beginning(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,12 +8,9 @@ import pytest
 import torch
 
 from sparsam.lab.training.config import RunConfig
+from tests.lab.training.faults import injection
 
-TINY = [
-    "model.name=lstm", "model.hidden_size=8", "task.name=copy", "task.settings={\"bits\": 2, \"max_size\": 3}",
-    "steps=30", "batch_size=4", "log_every=5", "eval_every=10", "eval_batches=1", "eval_batch_size=4",
-    "checkpoint_every=10", "tensorboard=false", "threads=1",
-]  # fmt: skip
+LONGER = ("steps=30", "log_every=5", "eval_every=10", "checkpoint_every=10")
 
 
 @pytest.fixture
@@ -21,7 +18,7 @@ def tiny() -> Any:
     """`tiny("steps=5", ...)`: a small LSTM on a small copy task."""
 
     def make(*settings: str) -> RunConfig:
-        return RunConfig().with_settings([*TINY, *settings])
+        return injection.tiny(*LONGER, *settings)
 
     return make
 

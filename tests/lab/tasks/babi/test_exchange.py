@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsam.lab.data.babi_official import VOCABULARY
 from sparsam.lab.tasks.babi.augment import KINDS, Exchange
 from sparsam.lab.tasks.babi.task import word_numbers
+from tests.beside import examples
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def test_every_name_of_every_kind_is_a_word_and_belongs_to_one_kind():
             assert len(words) == len(set(words)), task
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(task=st.sampled_from(sorted(KINDS)), seed=st.integers(0, 2**31))
 def test_an_exchange_is_a_renaming_that_can_be_undone(task, seed):
     exchange = Exchange(VOCABULARY)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import torch
 from injection import Ended, Operations, in_child, leftovers, numbers, same_bits, tiny
 
 from sparsam.lab.cli import main
@@ -23,6 +24,7 @@ def preload() -> None:
     """Import what a command imports on its way, so that children need not, whoever they run as."""
     with contextlib.suppress(SystemExit), contextlib.redirect_stderr(io.StringIO()):
         main(["eval", "nowhere-at-all"])
+    torch.optim.Adam([torch.zeros(1, requires_grad=True)])  # the first one imports torch's compiler, for a second
 
 
 class Bench:

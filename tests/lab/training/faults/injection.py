@@ -89,6 +89,12 @@ def finish(child: int, scratch: Path) -> Ended:
     return Ended(os.waitstatus_to_exitcode(status), *said)
 
 
+def gone(child: int) -> bool:
+    """Whether a child has ended; it waits to be asked how."""
+    state = Path(f"/proc/{child}/stat")
+    return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
 def _take(path: Path) -> str:
     text = path.read_text(errors="replace") if path.exists() else ""
     path.unlink(missing_ok=True)

@@ -12,21 +12,21 @@ import random
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from bench import Bench, Result
-from injection import Ended, Operations, finish, kill_self, numbers, same_bits, start_child
-from processes import end, wait
+from injection import Ended, Operations, finish, gone, kill_self, numbers, same_bits, start_child
+from processes import wait
+from torch.distributed import run
 
 from sparsam.lab.training import checkpoint
 from sparsam.lab.training.folder import RunFolder
 
 _MEMORY = ("model.memory_size=64", "model.word_size=8", "model.num_heads=2")
 _LEVELS = 'curriculum={"start": 1, "max_level": 4, "threshold": 100.0, "patience": 2}'
+_LONGER = ("--steps", "1200", "--set", "checkpoint_every=60", "--set", _LEVELS)
 RUNS = {
     "lstm": (),
     "sam with a curriculum": ("model.name=sam", *_MEMORY, _LEVELS),
@@ -46,16 +46,15 @@ def kills(bench: Bench, count: int) -> Iterator[Result]:
     chance = random.Random(0)
     benches = {name: bench.other(*settings) for name, settings in RUNS.items()}
     totals = {name: each.operations(each.fresh()) for name, each in benches.items()}
-    cases: list[tuple[str, int | float, int | None]] = []
-    for name, total in totals.items():
-        cases += [(name, place, None) for place in range(1, total + 1)]
+    places = [(name, place, None) for name, total in totals.items() for place in range(1, total + 1)]
+    cases: list[tuple[str, int | float, int | None]] = [*_spread(places, count - count // 4)]
     names = list(RUNS)
-    for number in range(max(0, (count - len(cases) + 1) // 2)):  # half of the rest
+    for number in range((count - len(cases) + 1) // 2):  # half of the rest
         cases.append((names[number % 3], chance.random(), None))
     while len(cases) < count:
         name = names[len(cases) % 3]
         cases.append((name, chance.randint(totals[name] // 4, totals[name]), chance.randint(1, totals[name] // 2)))
-    for name, place, second in bench.mine(_spread(cases, count)):
+    for name, place, second in bench.mine(cases):
         yield _killed(benches[name], name, place, second)
 
 
@@ -106,9 +105,9 @@ def _killed_with_workers(bench: Bench, number: int) -> Result:
 
     child = start_child(bench.command(folder, prepare, *_ENDLESS), bench.scratch)
     if place < 0:
-        begun = number % 6 == 1 or wait(lambda: len(_workers(folder)) == 2 or _gone(child))
+        begun = number % 6 == 1 or wait(lambda: len(_workers(folder)) == 2 or gone(child))
         time.sleep(chance.uniform(0.0, 1.0))
-        if not begun or _gone(child):
+        if not begun or gone(child):
             _end_group(child)
             return what, f"did not begin: {finish(child, bench.scratch).err}"
         if number % 3 == 2:
@@ -156,11 +155,6 @@ def _workers(folder: Path) -> list[int]:
     return [event["process"] for event in RunFolder(folder).events("worker")] if folder.exists() else []
 
 
-def _gone(child: int) -> bool:
-    state = Path(f"/proc/{child}/stat")
-    return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
-
-
 def _end_group(leader: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
@@ -168,10 +162,7 @@ def _end_group(leader: int) -> None:
 
 def rank_kills(bench: Bench, count: int) -> Iterator[Result]:
     """Two processes as torchrun starts them: the first killed at a file operation, either or both at random."""
-    whole = bench.scratch / "ranks"
-    for child in _ranks(bench, whole):
-        ended = finish(child, bench.scratch)
-        assert ended.code == 0, ended.err
+    whole = _whole_ranks(bench)
     chance = random.Random(1)
     cases = [(n % 4, chance.randint(1, 56) if n % 4 == 0 else chance.random()) for n in range(count)]
     for how, place in bench.mine(cases):
@@ -185,6 +176,15 @@ def rank_kills(bench: Bench, count: int) -> Iterator[Result]:
         elif any(each.code for each in again):
             problem = f"could not go on: {again[0].err[-2000:]}{again[1].err[-2000:]}"
         yield f"{what} ({place})", problem or _as_the_whole_one(whole, folder)
+
+
+def _whole_ranks(bench: Bench, *options: str) -> Path:
+    """A run of two processes that nothing happens to."""
+    folder = bench.fresh()
+    for child in _ranks(bench, folder, None, *options):
+        ended = finish(child, bench.scratch)
+        assert ended.code == 0, ended.err
+    return folder
 
 
 def _killed_ranks(bench: Bench, folder: Path, how: int, place: float) -> list[Ended]:
@@ -202,7 +202,7 @@ def _killed_ranks(bench: Bench, folder: Path, how: int, place: float) -> list[En
         place *= 0.7
 
 
-def _ranks(bench: Bench, folder: Path, injected: Operations | None = None) -> list[int]:
+def _ranks(bench: Bench, folder: Path, injected: Operations | None = None, *more: str) -> list[int]:
     port = _port(bench)
 
     def prepare(rank: int) -> None:
@@ -211,7 +211,7 @@ def _ranks(bench: Bench, folder: Path, injected: Operations | None = None) -> li
         if injected is not None and rank == 0:
             injected.install()
 
-    options = ("--set", "wait_seconds=30")  # what the other waits when one is killed before they have met
+    options = ("--set", "wait_seconds=30", *more)  # what the other waits when one is killed before they have met
     # What there is to go on with is looked up here, once: rank 0 may be quick to make a folder.
     resumes = (folder / "config.json").exists()
     works = [bench.command(folder, lambda r=rank: prepare(r), *options, resumes=resumes) for rank in range(2)]
@@ -245,30 +245,26 @@ def torchrun(bench: Bench, count: int) -> Iterator[Result]:
 
     A dead process ends the others soon.
     """
-    whole, cases = bench.scratch / "torchrun", bench.mine(list(range(count)))
-    if cases:
-        ended = end(_launch(bench, whole), None)
-        if ended.code != 0:
-            yield "torchrun", f"code {ended.code}: {ended.err[-2000:]}"
-            return
-    for number in cases:
+    whole = _whole_ranks(bench, *_LONGER)
+    for number in bench.mine(list(range(count))):
         folder, chance = bench.fresh(), random.Random(number)
-        process = _launch(bench, folder)
+        child = _launch(bench, folder)
         early = number % 8 >= 6  # before the first checkpoint, perhaps before anything
         if not early:
-            wait(lambda at=folder, p=process: bool(checkpoint.steps(at / "checkpoints")) or p.poll() is not None)
-        wait(lambda p=process: len(_ranks_of(p)) == 2 or p.poll() is not None)
+            wait(lambda at=folder, c=child: bool(checkpoint.steps(at / "checkpoints")) or gone(c))
+        wait(lambda c=child: len(_ranks_of(c)) == 2 or gone(c))
         time.sleep(chance.uniform(0, 1.5 if early else 0.1))
-        victim, ranks = number % 3, _ranks_of(process)
+        victim, ranks = number % 3, _ranks_of(child)
         if victim == 2:
             what = "torchrun and its processes killed"
-            os.killpg(process.pid, signal.SIGKILL)
+            os.killpg(child, signal.SIGKILL)
         else:
             what = f"rank {victim} of 2 killed under torchrun"
             if len(ranks) == 2:
                 os.kill(ranks[victim], signal.SIGKILL)
-        dead = end(process, None)
-        again = end(_launch(bench, folder), None)
+        dead = finish(child, bench.scratch)
+        wait(lambda r=ranks: all(gone(pid) for pid in r))
+        again = finish(_launch(bench, folder), bench.scratch)
         problem = None
         if dead.code == 0 or (dead.code == -9 and victim != 2):
             problem = f"killed, it ended with code {dead.code}"
@@ -277,22 +273,24 @@ def torchrun(bench: Bench, count: int) -> Iterator[Result]:
         yield what, problem or _as_the_whole_one(whole, folder)
 
 
-def _ranks_of(process: subprocess.Popen[str]) -> list[int]:
+def _ranks_of(child: int) -> list[int]:
     """The processes that torchrun started, in the order of their ranks."""
     try:
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        children = Path(f"/proc/{child}/task/{child}/children").read_text().split()
         return [int(pid) for pid in children if b"sparsam.lab.cli" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     except OSError:
         return []
 
 
-def _launch(bench: Bench, folder: Path) -> subprocess.Popen[str]:
+def _launch(bench: Bench, folder: Path) -> int:
     how = ["--resume", str(folder)] if (folder / "config.json").exists() else ["--out", str(folder)]
     more = ["--config", str(bench.config_file)] if how[0] == "--out" else []
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone",
-               "-m", "sparsam.lab.cli", "train", *how, *more, "-q", "--steps", "1200",
-               "--set", "checkpoint_every=60"]  # fmt: skip
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+
+    def work() -> None:
+        os.setsid()
+        os.environ["OMP_NUM_THREADS"] = "1"
+        run.main(
+            ["--nproc-per-node", "2", "--standalone", "-m", "sparsam.lab.cli", "train", *how, *more, "-q", *_LONGER]
+        )
+
+    return start_child(work, bench.scratch)

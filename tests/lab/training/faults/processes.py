@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench import Bench, Result
-from injection import PATIENCE, Ended, in_child
+from injection import PATIENCE, Ended, finish, gone, in_child, start_child
 
 from sparsam.lab.cli import main
 from sparsam.lab.training import checkpoint
@@ -35,14 +33,12 @@ def dead_workers(bench: Bench, count: int) -> Iterator[Result]:
         yield "frozen workers and Ctrl-C", _frozen_workers(bench)
 
 
-def _start_workers(bench: Bench, folder: Path, *settings: str) -> subprocess.Popen[str]:
+def _start_workers(bench: Bench, folder: Path, *settings: str) -> int:
     endless = ["steps=1000000000", "eval_every=1000000000", "checkpoint_every=1000000000", "log_every=20", "workers=2"]
-    command = [sys.executable, "-m", "sparsam.lab.cli", "train", "--config", str(bench.config_file), "--out",
-               str(folder),
-               "-q", *(part for setting in [*endless, *settings] for part in ("--set", setting))]  # fmt: skip
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait(lambda: len(RunFolder(folder).events("worker")) >= 2 or process.poll() is not None)
-    return process
+    options = [part for setting in [*endless, *settings] for part in ("--set", setting)]
+    child = start_child(bench.command(folder, lambda: None, *options), bench.scratch)
+    wait(lambda: len(RunFolder(folder).events("worker")) >= 2 or gone(child))
+    return child
 
 
 def _workers_of(folder: Path) -> list[int]:
@@ -60,33 +56,27 @@ def wait(condition: Callable[[], bool]) -> bool:
     return True
 
 
-def end(process: subprocess.Popen[str], sent: int | None) -> Ended:
-    if sent is not None:
-        process.send_signal(sent)
-    try:
-        out, err = process.communicate(timeout=PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        out, err = process.communicate()
-    return Ended(process.returncode, out, err)
+def _end(bench: Bench, child: int, sent: int) -> Ended:
+    os.kill(child, sent)
+    return finish(child, bench.scratch)
 
 
 def _killed_worker(bench: Bench, when: str, number: int) -> str | None:
     folder = bench.fresh()
-    process = _start_workers(bench, folder, f"when_workers_die={when}")
+    child = _start_workers(bench, folder, f"when_workers_die={when}")
     victims = _workers_of(folder)
     if len(victims) != 2:
-        return f"found workers {victims}: {end(process, signal.SIGKILL).err}"
+        return f"found workers {victims}: {_end(bench, child, signal.SIGKILL).err}"
     time.sleep(random.Random(number).uniform(0, 0.3))
     os.kill(victims[number % 2], signal.SIGKILL)
     if when == "replace":
         if not wait(lambda: _workers_of(folder) != victims):
-            return f"was not replaced: {end(process, signal.SIGKILL).err}"
-        ended = end(process, signal.SIGINT)
+            return f"was not replaced: {_end(bench, child, signal.SIGKILL).err}"
+        ended = _end(bench, child, signal.SIGINT)
         said = f"(process {victims[number % 2]}) ended with exit code -9"
         good = ended.code == 130 and said in ended.err
     else:
-        ended = end(process, None)
+        ended = finish(child, bench.scratch)
         good = ended.code == 1 and "ended with exit code -9" in ended.err and "is saved" in ended.err
     if not good:
         return f"code {ended.code}: {ended.err}"
@@ -101,12 +91,13 @@ def _killed_worker(bench: Bench, when: str, number: int) -> str | None:
 def _frozen_workers(bench: Bench) -> str | None:
     """Their silence is allowed for longer than PATIENCE, so a command that waited for them would not end."""
     folder = bench.fresh()
-    process = _start_workers(bench, folder, f"wait_seconds={100 * PATIENCE}")
+    child = _start_workers(bench, folder, f"wait_seconds={100 * PATIENCE}")
     frozen = _workers_of(folder)
     for pid in frozen:
         os.kill(pid, signal.SIGSTOP)
-    ended = end(process, signal.SIGINT)
-    alive = [pid for pid in frozen if Path(f"/proc/{pid}").exists()]
+    ended = _end(bench, child, signal.SIGINT)
+    wait(lambda: all(gone(pid) for pid in frozen))
+    alive = [pid for pid in frozen if not gone(pid)]
     for pid in alive:
         os.kill(pid, signal.SIGKILL)
     if ended.code != 130:
@@ -116,10 +107,10 @@ def _frozen_workers(bench: Bench) -> str | None:
 
 def _frozen_worker(bench: Bench) -> str | None:
     folder = bench.fresh()
-    process = _start_workers(bench, folder, "wait_seconds=2")
+    child = _start_workers(bench, folder, "wait_seconds=2")
     frozen = _workers_of(folder)
     os.kill(frozen[0], signal.SIGSTOP)
     replaced = wait(lambda: not Path(f"/proc/{frozen[0]}").exists() and _workers_of(folder) != frozen)
-    ended = end(process, signal.SIGINT)
+    ended = _end(bench, child, signal.SIGINT)
     good = replaced and ended.code == 130 and "has not reported for 2 s" in ended.err
     return None if good else f"code {ended.code}: {ended.err}"

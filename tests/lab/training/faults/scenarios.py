@@ -1,6 +1,6 @@
 """What a training run has to survive. Each scenario yields (what was done, what went wrong or None).
 
-python tests/lab/training/faults/scenarios.py kills --count 100
+python tests/lab/training/faults/scenarios.py kills=100 refusals=6
 python tests/lab/training/faults/scenarios.py kills500 --processes 8 --json
 python tests/lab/training/faults/scenarios.py all
 """
@@ -197,7 +197,7 @@ def run_in(processes: int, name: str, count: int | None, seconds: float) -> list
     """As `run`, the cases shared out among processes."""
     if processes == 1:
         return run(name, count, seconds=seconds)
-    command = [sys.executable, __file__, name, "--json", *([] if count is None else ["--count", str(count)])]
+    command = [sys.executable, __file__, name if count is None else f"{name}={count}", "--json"]
     command += ["--seconds", str(seconds)]
     shares = [
         subprocess.Popen([*command, "--share", f"{number}/{processes}"], stdout=subprocess.PIPE, text=True)
@@ -215,10 +215,16 @@ def run_in(processes: int, name: str, count: int | None, seconds: float) -> list
     return results
 
 
+def _asked(text: str) -> dict[str, int | None]:
+    name, _, count = text.partition("=")
+    if name not in SCENARIOS and name not in GROUPS:
+        raise argparse.ArgumentTypeError(f"expected one of {', '.join([*SCENARIOS, *GROUPS])}, got {name}")
+    return dict.fromkeys(GROUPS.get(name, [name]), int(count) if count else None)
+
+
 def command_line() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("scenario", choices=[*SCENARIOS, *GROUPS])
-    parser.add_argument("--count", type=int, help="cases; without, as many as the long run has")
+    parser.add_argument("scenarios", nargs="+", type=_asked, help="name, or name=cases; else all of the long run")
     parser.add_argument("--processes", type=int, default=1, help="that share the cases")
     parser.add_argument("--seconds", type=float, default=math.inf, help="for each scenario, then no new case is begun")
     parser.add_argument("--share", default="0/1", help="i/n: only these cases")
@@ -226,12 +232,12 @@ def command_line() -> int:
     given = parser.parse_args()
     share = tuple(int(part) for part in given.share.split("/"))
     failed = 0
-    for name in GROUPS.get(given.scenario, [given.scenario]):
+    for name, count in (case for asked in given.scenarios for case in asked.items()):
         begin = time.monotonic()
         if share == (0, 1):
-            results = run_in(given.processes, name, given.count, given.seconds)
+            results = run_in(given.processes, name, count, given.seconds)
         else:
-            results = run(name, given.count, share, given.seconds)
+            results = run(name, count, share, given.seconds)
         wrong = [(what, problem) for what, problem in results if problem is not None]
         failed += len(wrong)
         took = round(time.monotonic() - begin)
