@@ -48,6 +48,7 @@ VALUES = {  # what else is differentiated by hand
     "engines/native/names.py": "a native memory that goes into a compiled graph, or came out of one",
     "engines/clipping.py": "limits on what flows backward between calls of one step",
     "engines/native/convolution.py": "the layer's convolution in one pass",
+    "engines/native/linear.py": "the layer's linear maps of all steps",
     "engines/cuda/dense/capturable.py": "a product that a CUDA graph can capture",
     "memories/addressing.py": "dense cosines in one pass",
     "memories/dnc.py": "the DNC's links in one pass",

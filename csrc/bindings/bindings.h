@@ -17,5 +17,6 @@ void bind_versions(nb::module_& m);
 void bind_sequences(nb::module_& m);
 // A causal convolution over time.
 void bind_convolution(nb::module_& m);
+void bind_linear(nb::module_& m);
 
 }  // namespace sparsam

@@ -61,6 +61,7 @@ NB_MODULE(_native, m) {
   bind_versions(m);
   bind_sequences(m);
   bind_convolution(m);
+  bind_linear(m);
   m.def("use_tensors", &use_tensors, "type"_a.none(), "capsule"_a.none());
   m.def(
       "use_openmp_runtime", [](nb::handle path) { return use_openmp_runtime(taken<std::string>(path, "path")); },

@@ -20,6 +20,7 @@
 #include "support/interrupt.h"
 #include "support/packed_product.h"
 #include "support/parallel.h"
+#include "support/linear.h"
 #include "support/tall_product.h"
 
 namespace sparsam::SPARSAM_ISA {
@@ -369,6 +370,7 @@ T norm(const T* word, int32_t stride) {
 }
 
 template <class T>
-constexpr SequenceKernels<T> kKernels{&forward<T>, &backward<T>, &norm<T>, &convolve<T>, &convolve_backward<T>};
+constexpr SequenceKernels<T> kKernels{&forward<T>, &backward<T>, &norm<T>, &convolve<T>, &convolve_backward<T>,
+                                      &linear<T>,  &linear_backward<T>};
 
 }  // namespace sparsam::SPARSAM_ISA

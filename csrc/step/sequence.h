@@ -144,6 +144,12 @@ struct ConvolutionShape {
   int taps;
 };
 
+// A linear map of `rows` rows, each with `first` numbers of one array and then `second` of another (linear.h).
+struct LinearShape {
+  int64_t rows;
+  int first, second, outputs;
+};
+
 // One instruction set's code. Both run batch elements in groups, shared out over `threads`.
 template <class T>
 struct SequenceKernels {
@@ -155,6 +161,9 @@ struct SequenceKernels {
                    int threads);
   void (*convolve_backward)(const ConvolutionShape& shape, const T* window, const T* x, const T* weight, const T* d_out,
                             T* d_window, T* d_x, T* d_weight, T* d_bias, int threads);
+  void (*linear)(const LinearShape& shape, const T* a, const T* b, const T* weight, const T* bias, T* out, int threads);
+  void (*linear_backward)(const LinearShape& shape, const T* a, const T* b, const T* weight, const T* d_out, T* d_a,
+                          T* d_b, T* d_weight, T* d_bias, int threads);
 };
 
 // The set named by SPARSAM_ISA ("baseline", "avx2", "avx512") or else the best that this processor has.

@@ -296,6 +296,29 @@ convolve64: _Convolve
 convolve_backward32: _ConvolveBackward
 convolve_backward64: _ConvolveBackward
 
+class _Linear(Protocol):
+    def __call__(self, a: Any, b: Any, weight: Any, bias: Any, threads: int) -> Any:
+        """[a, b] weight^T + bias for the rows of a (n, D_a) and of b (n, D_b) or None."""
+
+class _LinearBackward(Protocol):
+    def __call__(
+        self,
+        a: Any,
+        b: Any,
+        weight: Any,
+        d_out: Any,
+        needs_a: bool,
+        needs_b: bool,
+        needs_weight: bool,
+        threads: int,
+    ) -> tuple[Any, Any, Any, Any]:
+        """The gradients of a, b, weight (O, D_a + D_b) and bias (O); None where nobody asks for one."""
+
+linear32: _Linear
+linear64: _Linear
+linear_backward32: _LinearBackward
+linear_backward64: _LinearBackward
+
 class Ring:
     """The least-recently-accessed ring by itself, for tests."""
 

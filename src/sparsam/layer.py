@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from sparsam import checks, indexes
 from sparsam import start as starts
 from sparsam.controllers.kind import why_changed
-from sparsam.engines.native import convolution
+from sparsam.engines.native import convolution, linear
 from sparsam.engines.plan import Plan
 from sparsam.memories.description import SparseSizes
 from sparsam.memories.sam import SAMMemory, SparseState
@@ -134,12 +134,19 @@ class SparseMemory(Recurrent[SparseMemoryState]):
     ) -> tuple[Tensor, State, Sequence[Access]]:
         native = plan.engine.name == "native"
         seen, window = self.past_and_present(x, state.window.to(x.dtype), ends, native)
-        ran = plan.engine.steps(plan.memory, self.interface(seen), state, ends, record)
-        y = self.output(torch.cat([x, ran.joint.to(x.dtype)], dim=-1))
+        ran = plan.engine.steps(plan.memory, self._linear("interface", native, seen), state, ends, record)
+        y = self._linear("output", native, x, ran.joint.to(x.dtype))
         if ends is not None:
             past = torch.arange(x.shape[0], device="cpu")[:, None] >= ends
             y = y.masked_fill(sent(past[..., None], y.device), 0.0)
         return y, state.with_fields(**ran.fields, window=window.to(state.window.dtype)), ran.accesses
+
+    def _linear(self, name: str, native: bool, *inputs: Tensor) -> Tensor:
+        """A linear layer on its inputs side by side, in the core where that can."""
+        layer: nn.Linear = getattr(self, name)
+        if native and linear.why_not(name, layer, *inputs) is None:
+            return linear.linear(layer, *inputs)
+        return layer(inputs[0] if len(inputs) == 1 else torch.cat(inputs, dim=-1))
 
     def past_and_present(
         self, x: Tensor, window: Tensor, ends: Tensor | None, native: bool = False

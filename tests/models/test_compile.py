@@ -71,10 +71,12 @@ def test_a_compiled_model_gives_the_numbers_and_gradients_of_an_eager_one(name):
         return first, again, last
 
     got_first, got_again, got_last = compiled(two_calls)(x)
-    assert torch.equal(got_first, first) and torch.equal(got_again, again)
+    # A layer's linear maps are torch's own in a graph, and the core's outside, which may round in another order.
+    exact = {"rtol": 1e-12, "atol": 1e-14} if name.startswith("layer") else {"rtol": 0, "atol": 0}
+    assert_all_equal([got_first, got_again], [first, again], **exact)
     assert_all_equal(gradients(loss_of(got_again, got_last) + got_first.sum(), model, x), expected, rtol=1e-10, atol=0)
     for b in range(2):
-        assert_all_equal(got_last.memory_rows(b), last.memory_rows(b), rtol=0, atol=0)
+        assert_all_equal(got_last.memory_rows(b), last.memory_rows(b), **exact)
 
 
 @pytest.mark.parametrize(("name", "steps"), [("sam", 2), ("sdnc", 1), ("layer", 1)])

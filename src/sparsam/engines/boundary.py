@@ -7,12 +7,14 @@ again from where it started, at the cost of one more forward pass, and keeps not
 Every run of a fast engine in eager mode passes here: the native sequence and step, the GPU kernels, the CUDA graphs of
 the dense models. A compiled graph cannot hold a Python object, so `sparsam.engines.operators` registers with
 `torch.library` what these calls run, the same forward and backward. What else is differentiated by hand is no run: a
-state that goes from one engine to another, the layer's convolution, and two operations of the dense memories.
+state that goes from one engine to another, the layer's convolution and linear maps, and two operations of the dense
+memories.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -124,6 +126,16 @@ def run(call: Call, inputs: Any) -> Any:
     return call.forward(inputs, False)
 
 
+def refuse_batched(engine: str, gradients: Iterable[Tensor | None]) -> None:
+    """Raises RuntimeError for several gradients in one."""
+    if under_torch_func() or any(map(is_batched, gradients)):
+        raise RuntimeError(
+            f"the {engine} engine differentiates one gradient at a time (is_grads_batched=True and vmap over a "
+            "backward pass ask for several); call torch.autograd.grad in a loop with retain_graph=True, or use "
+            "engine='reference'"
+        )
+
+
 class Node(torch.autograd.Function):
     """A call in the graph."""
 
@@ -140,12 +152,7 @@ class Node(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
         call: Call = ctx.call
-        if under_torch_func() or any(map(is_batched, gradients)):
-            raise RuntimeError(
-                f"the {call.engine} engine differentiates one gradient at a time (is_grads_batched=True and vmap over "
-                "a backward pass ask for several); call torch.autograd.grad in a loop with retain_graph=True, or use "
-                "engine='reference'"
-            )
+        refuse_batched(call.engine, gradients)
         if torch.is_grad_enabled():
             raise RuntimeError(
                 f"the {call.engine} engine has no second derivatives (create_graph=True asks for them); "
