@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "bindings/arguments.h"
@@ -25,7 +26,7 @@ inline std::vector<int32_t> rows_from(nb::handle value, const SequenceShape& s) 
 template <class T>
 PendingGradients<T>* pending_from(nb::handle value, const char* name) {
   if (value.is_none()) return nullptr;
-  return &taken_object<PendingGradients<T>>(value, name, (std::string("a Pending of ") + ElementName<T>::kName).c_str());
+  return &taken_object<PendingGradients<T>>(value, name, (std::string("a Pending of ") + element_name<T>()).c_str());
 }
 
 template <class T>
@@ -74,47 +75,36 @@ std::vector<LinkEntries<T>> link_gradients(const SequenceShape& s, nb::handle at
   return out;
 }
 
+// The same of what a backward pass gives.
 template <class T>
-nb::object memory_at(const Gradients<T>& g) {
-  if (g.memory.empty()) return nb::none();
-  std::vector<int64_t> batches, rows;
+std::pair<nb::object, nb::object> memory_outputs(const Gradients<T>& g) {
+  if (g.memory.empty()) return {nb::none(), nb::none()};
+  std::vector<int64_t> at, rows;
+  std::vector<T> words;
   for (size_t b = 0; b < g.memory.size(); ++b) {
-    batches.insert(batches.end(), g.memory[b].rows.size(), int64_t(b));
+    at.insert(at.end(), g.memory[b].rows.size(), int64_t(b));
     rows.insert(rows.end(), g.memory[b].rows.begin(), g.memory[b].rows.end());
+    words.insert(words.end(), g.memory[b].words.begin(), g.memory[b].words.end());
   }
   const size_t count = rows.size();
-  batches.insert(batches.end(), rows.begin(), rows.end());
-  return to_numpy(std::move(batches), {2, count});
+  at.insert(at.end(), rows.begin(), rows.end());
+  return {to_numpy(std::move(at), {2, count}), to_numpy(std::move(words), {count, size_t(g.shape.width)})};
 }
 template <class T>
-nb::object memory_words(const Gradients<T>& g) {
-  if (g.memory.empty()) return nb::none();
-  std::vector<T> words;
-  for (const auto& one : g.memory) words.insert(words.end(), one.words.begin(), one.words.end());
-  const size_t width = size_t(g.shape.width), count = words.size() / width;
-  return to_numpy(std::move(words), {count, width});
-}
-template <class T>
-nb::object links_at(const Gradients<T>& g) {
-  if (!g.shape.link_gradients) return nb::none();
-  std::vector<int64_t> batches, ids, columns;
+std::pair<nb::object, nb::object> link_outputs(const Gradients<T>& g) {
+  if (!g.shape.link_gradients) return {nb::none(), nb::none()};
+  std::vector<int64_t> at, ids, columns;
+  std::vector<T> values;
   for (size_t b = 0; b < g.links.size(); ++b) {
-    batches.insert(batches.end(), g.links[b].ids.size(), int64_t(b));
+    at.insert(at.end(), g.links[b].ids.size(), int64_t(b));
     ids.insert(ids.end(), g.links[b].ids.begin(), g.links[b].ids.end());
     columns.insert(columns.end(), g.links[b].columns.begin(), g.links[b].columns.end());
+    values.insert(values.end(), g.links[b].values.begin(), g.links[b].values.end());
   }
   const size_t count = ids.size();
-  batches.insert(batches.end(), ids.begin(), ids.end());
-  batches.insert(batches.end(), columns.begin(), columns.end());
-  return to_numpy(std::move(batches), {3, count});
-}
-template <class T>
-nb::object links_values(const Gradients<T>& g) {
-  if (!g.shape.link_gradients) return nb::none();
-  std::vector<T> values;
-  for (const auto& one : g.links) values.insert(values.end(), one.values.begin(), one.values.end());
-  const size_t count = values.size();
-  return to_numpy(std::move(values), {count});
+  at.insert(at.end(), ids.begin(), ids.end());
+  at.insert(at.end(), columns.begin(), columns.end());
+  return {to_numpy(std::move(at), {3, count}), to_numpy(std::move(values), {count})};
 }
 
 }  // namespace sparsam

@@ -46,7 +46,7 @@ Versions<T> versions_from(nb::handle value, int64_t batch, const StoredShape& sh
     }
     std::shared_ptr<Version<T>> version;
     if (!nb::try_cast(item, version, false) || version == nullptr)
-      refuse("versions", std::string("versions of ") + ElementName<T>::kName, described(item));
+      refuse("versions", std::string("versions of ") + element_name<T>(), described(item));
     if (!(version->shape() == shape)) refuse("versions", described(shape), described(version->shape()));
     out.push_back(std::move(version));
   }

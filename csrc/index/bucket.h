@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "support/lazy_array.h"
 #include "index/candidate_index.h"
@@ -79,14 +78,6 @@ class BucketPool {
     blocks_.reset();
     used_ = first_;
     free_ = 0;
-  }
-  // Blocks [0, fixed) that were never handed out, and all that were.
-  void copy_from(const BucketPool& other, int32_t fixed) {
-    std::memcpy(blocks_.data(), other.blocks_.data(), static_cast<size_t>(fixed) * sizeof(Bucket));
-    std::memcpy(blocks_.data() + first_, other.blocks_.data() + first_,
-                static_cast<size_t>(other.used_ - first_) * sizeof(Bucket));
-    used_ = other.used_;
-    free_ = other.free_;
   }
 
  private:

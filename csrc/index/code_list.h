@@ -135,38 +135,6 @@ class CodeList {
     std::swap(reserved_, all.reserved_);
   }
 
-  // Puts the word at place order[i] at place i.
-  void reorder(const std::vector<int32_t>& order) {
-    auto before = dense_array<uint8_t>(reserved_ * block_bytes());
-    std::fill_n(before.get(), reserved_ * block_bytes(), uint8_t{0});
-    std::swap(before, blocks_);
-    std::vector<int32_t> rows(rows_.size());
-    std::vector<float> factors(factors_.size()), biases(biases_.size());
-    for (int32_t i = 0; i < size(); ++i) {
-      const int32_t from = order[at(i)];
-      copy_code(before.get(), from, i);
-      rows[at(i)] = rows_[at(from)];
-      factors[at(i)] = factors_[at(from)];
-      biases[at(i)] = biases_[at(from)];
-      places_.move(rows[at(i)], i);
-    }
-    rows_.swap(rows);
-    factors_.swap(factors);
-    biases_.swap(biases);
-    note_all_bounds();
-  }
-
-  void copy_from(const CodeList& other) {
-    codes_ = other.codes_;
-    places_ = other.places_;
-    rows_ = other.rows_;
-    factors_ = other.factors_;
-    biases_ = other.biases_;
-    bounds_ = other.bounds_;
-    reserve(bounds_.size());
-    std::copy_n(other.blocks_.get(), bounds_.size() * block_bytes(), blocks_.get());
-  }
-
   size_t bytes() const {
     return bounds_.size() * (block_bytes() + sizeof(Bounds)) + rows_.size() * sizeof(int32_t) +
            (factors_.size() + biases_.size()) * sizeof(float) + places_.bytes() + codes_.bytes();

@@ -160,14 +160,6 @@ class KDTree {
     }
   }
 
-  void copy_from(const KDTree& other) {
-    std::memcpy(nodes_.data(), other.nodes_.data(), at(other.used_nodes_) * sizeof(Node));
-    pool_.copy_from(other.pool_, 0);
-    used_nodes_ = other.used_nodes_;
-    free_pair_ = other.free_pair_;
-    random_ = other.random_;
-  }
-
   void expect_dense() {
     nodes_.expect_dense();
     pool_.expect_dense();

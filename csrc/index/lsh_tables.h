@@ -126,17 +126,6 @@ class LSHTables {
     }
   }
 
-  // Of the same shape, and empty.
-  void copy_from(const LSHTables& other) {
-    other.each([&](int32_t row, uint32_t) {
-      for (int32_t t = 0; t < tables_; ++t) record(row, t) = other.record(row, t);
-    });
-    for (size_t t = 0; t < pools_.size(); ++t) pools_[t].copy_from(other.pools_[t], other.directory_.count());
-    std::memcpy(occupied_.data(), other.occupied_.data(), (at(other.directory_.count()) / 64 + 1) * sizeof(uint64_t));
-    size_ = other.size_;
-    directory_ = other.directory_;
-  }
-
   size_t bytes() const {
     size_t blocks = 0;
     for (const BucketPool& pool : pools_) blocks += at(directory_.count()) + at(pool.used() - pool.first());

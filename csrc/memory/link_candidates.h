@@ -69,7 +69,6 @@ class Candidates {
     for (int at = 0; at < size_; at += 8)
       for (int e = at; e < at + 8; ++e) weights_[e] += more[e];
   }
-  const int32_t* columns() const { return columns_.data(); }
 
   // The `k` largest entries into `out`, ties to the lowest column and none that is not above 0; the rest is empty.
   void keep_largest(int k, const LinkRow<T>& out) {

@@ -144,15 +144,6 @@ typename Version<T>::Pointer copied(Version<T>& version) {
   return std::make_shared<Version<T>>(std::move(to));
 }
 
-// What the version holds.
-template <class T>
-SavedMemory<T> saved(Version<T>& version) {
-  version.make_current();
-  SavedMemory<T> out;
-  version.timeline().parts.each([&](auto& part) { part.save_to(out); });
-  return out;
-}
-
 // A version of a new timeline that holds what was saved; std::invalid_argument names what cannot be.
 template <class T>
 typename Version<T>::Pointer restored(const StoredShape& shape, std::shared_ptr<const InitialWords<T>> initial,

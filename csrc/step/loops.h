@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cmath>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "step/backward_clip.h"

@@ -331,22 +331,6 @@ def fuzz_version(rng: random.Random) -> Trial:
 PARTS = ("rows", "words", "recency", "link_ids", "link_columns", "link_weights", "usage_rows", "usage", "parts")
 
 
-def fuzz_ring(rng: random.Random) -> Trial:
-    if rng.random() < 0.5:
-        return Trial(lambda: native.Ring(rng.choice([0, -1, 2**31, 2**70, None, "x", 1.5])), ("rows",))
-    ring = native.Ring(5)
-    row = rng.choice([-1, 5, 10**6, 2**40, 2**70, None, 1.5])
-    return rng.choice(
-        [
-            Trial(lambda: ring.move_to_back(row), ("row",)),
-            Trial(lambda: ring.first(row if row != 5 else 6), ("count",)),
-            Trial(lambda: ring.undo(row, 0), ("row",)),
-            Trial(lambda: ring.undo(0, row), ("row", "before")),
-            Trial(lambda: ring.undo(3, 2), ("row",)),
-        ]
-    )
-
-
 def spoiled_call(
     rng: random.Random, call: Callable[..., Any], arguments: dict[str, Any], arrays: tuple[str, ...]
 ) -> Trial:
@@ -413,7 +397,7 @@ def fuzz_index(rng: random.Random) -> Trial:
     return Trial(then_query, called.names)
 
 
-KINDS = (fuzz_forward, fuzz_forward, fuzz_backward, fuzz_backward, fuzz_sizes, fuzz_version, fuzz_version, fuzz_ring)
+KINDS = (fuzz_forward, fuzz_forward, fuzz_backward, fuzz_backward, fuzz_sizes, fuzz_version, fuzz_version)
 KINDS += (fuzz_index,)
 EXPECTED = (ValueError, TypeError, RuntimeError, MemoryError, OverflowError)
 
