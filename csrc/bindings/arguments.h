@@ -132,9 +132,9 @@ class In {
     }
     view_.reset(view.release());
     const std::string format = view_->format ? view_->format : "B";
-    whole_type_ = view_->itemsize == sizeof(T) && (std::is_same_v<T, float>    ? format == "f"
-                                                   : std::is_same_v<T, double> ? format == "d"
-                                                                               : format == "i" || format == "l" || format == "q");
+    const bool is_integer = format == "i" || format == "l" || format == "q";
+    const bool is_wanted = std::is_integral_v<T> ? is_integer : format == (sizeof(T) == 4 ? "f" : "d");
+    whole_type_ = is_wanted && view_->itemsize == sizeof(T);
     data_ = static_cast<T*>(view_->buf);
     measure(view_->ndim, view_->shape, view_->strides, sizeof(T));
     return true;

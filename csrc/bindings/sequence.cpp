@@ -8,10 +8,8 @@
 
 #include "bindings/arguments.h"
 #include "bindings/bindings.h"
-#include "bindings/memory_gradients.h"
-#include "bindings/results.h"
-#include "bindings/signals.h"
-#include "bindings/versions.h"
+#include "bindings/tensors.h"
+#include "bindings/memories.h"
 #include "step/record.h"
 
 using namespace nanobind::literals;
@@ -78,6 +76,14 @@ int32_t outputs_of(const SequenceShape& s, nb::handle w_output, nb::handle b_out
   return int32_t(outputs);
 }
 
+// A part of the state (B, H), or its gradient, where the cell has it; else None.
+template <class T>
+std::optional<In<T>> state_array(const SequenceShape& s, bool there, nb::handle value, const char* name) {
+  if (!there) require_none(value, name, (std::string("for Cell.") + traits(s.cell).name).c_str());
+  if (!there) return std::nullopt;
+  return std::make_optional<In<T>>(value, name, std::vector<int64_t>{s.batch, s.hidden});
+}
+
 std::vector<int64_t> lengths_from(nb::handle value, int64_t steps, int64_t batch) {
   if (value.is_none()) return std::vector<int64_t>(size_t(batch), steps);
   const In<int64_t> lengths(value, "lengths", {batch});
@@ -101,15 +107,7 @@ std::shared_ptr<Record<T>> forward(nb::handle sizes_, nb::handle cell_, nb::hand
   SequenceShape s = sequence_shape(sizes, cell, hidden, x.length(0), x.length(1), x.length(2));
   s.outputs = outputs_of<T>(s, w_output, b_output);
   const Parameters<T> parameters(s, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface, w_output, b_output);
-  std::optional<In<T>> h0, c0;
-  if (controls)
-    h0.emplace(h0_, "h0", std::vector<int64_t>{s.batch, s.hidden});
-  else
-    require_none(h0_, "h0", "for Cell.none");
-  if (traits(cell).has_state)
-    c0.emplace(c0_, "c0", std::vector<int64_t>{s.batch, s.hidden});
-  else
-    require_none(c0_, "c0", (std::string("for Cell.") + traits(cell).name).c_str());
+  const auto h0 = state_array<T>(s, controls, h0_, "h0"), c0 = state_array<T>(s, traits(cell).has_state, c0_, "c0");
   std::optional<In<T>> read0;  // which a memory without a controller does not look at
   if (controls || !read0_.is_none()) read0.emplace(read0_, "read0", std::vector<int64_t>{s.batch, s.heads, s.width});
   const In<T> weights0(weights0_, "weights0", {s.batch, s.heads, s.k});
@@ -143,18 +141,12 @@ std::shared_ptr<Gradients<T>> backward(nb::handle record_, nb::handle x_, nb::ha
   auto& record = taken_object<Record<T>>(record_, "record", (std::string("a Record of ") + element_name<T>()).c_str());
   const SequenceShape& s = record.shape;
   const bool controls = traits(s.cell).blocks > 0;
-  std::optional<In<T>> x, d_hidden, d_cell;
+  std::optional<In<T>> x;
   if (controls || !x_.is_none()) x.emplace(x_, "x", std::vector<int64_t>{s.steps, s.batch, s.inputs});
   const Parameters<T> parameters(s, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface, w_output, b_output);
   const auto d_out = optional_array<T>(d_out_, "d_joint", {s.steps, s.batch, s.put_out()});
-  if (controls)
-    d_hidden = optional_array<T>(d_hidden_, "d_hidden", {s.batch, s.hidden});
-  else
-    require_none(d_hidden_, "d_hidden", "for Cell.none");
-  if (traits(s.cell).has_state)
-    d_cell = optional_array<T>(d_cell_, "d_cell", {s.batch, s.hidden});
-  else
-    require_none(d_cell_, "d_cell", (std::string("for Cell.") + traits(s.cell).name).c_str());
+  const auto d_hidden = state_array<T>(s, controls && !d_hidden_.is_none(), d_hidden_, "d_hidden");
+  const auto d_cell = state_array<T>(s, traits(s.cell).has_state && !d_cell_.is_none(), d_cell_, "d_cell");
   const auto d_read = optional_array<T>(d_read_, "d_read", {s.batch, s.heads, s.width});
   const auto d_weights = optional_array<T>(d_weights_, "d_weights", {s.batch, s.heads, s.k});
   const double clip = taken<double>(clip_, "clip");

@@ -12,11 +12,10 @@
 
 #include "bindings/arguments.h"
 #include "bindings/bindings.h"
-#include "bindings/results.h"
-#include "bindings/signals.h"
-#include "bindings/versions.h"
+#include "bindings/tensors.h"
+#include "bindings/memories.h"
 #include "index/memory_index.h"
-#include "memory/claim.h"
+#include "memory/timeline.h"
 #include "step/sequence.h"
 
 using namespace nanobind::literals;
@@ -58,17 +57,11 @@ nb::dict exported(Version<T>& version, nb::handle names_) {
   nb::dict out;
   all.each(shape, [&](const char* part, const char* name, auto& array, int64_t, int64_t columns) {
     if (!is_wanted(part)) return;
-    const size_t length = columns == 0 ? array.size() : array.size() / size_t(columns);
-    out[name] = columns == 0 ? to_numpy(std::move(array), {length}) : to_numpy(std::move(array), {length, size_t(columns)});
+    std::vector<size_t> lengths{columns == 0 ? array.size() : array.size() / size_t(columns)};
+    if (columns > 0) lengths.push_back(size_t(columns));
+    out[name] = to_numpy(std::move(array), std::move(lengths));
   });
   return out;
-}
-
-template <class T>
-void require_initial(const std::shared_ptr<InitialWords<T>>& initial, const StoredShape& shape) {
-  if (initial && (initial->rows != shape.rows || initial->width != shape.width))
-    refuse("initial", std::to_string(shape.rows) + " words of width " + std::to_string(shape.width),
-           std::to_string(initial->rows) + " of width " + std::to_string(initial->width));
 }
 
 template <class T>
@@ -77,7 +70,9 @@ std::shared_ptr<InitialWords<T>> initial_from(nb::handle value, const StoredShap
   if (!value.is_none())
     initial = taken<std::shared_ptr<InitialWords<T>>>(
         value, "initial", (std::string("None or an Initial of ") + element_name<T>()).c_str());
-  require_initial(initial, shape);
+  if (initial && (initial->rows != shape.rows || initial->width != shape.width))
+    refuse("initial", std::to_string(shape.rows) + " words of width " + std::to_string(shape.width),
+           std::to_string(initial->rows) + " of width " + std::to_string(initial->width));
   return initial;
 }
 
@@ -99,7 +94,8 @@ typename Version<T>::Pointer restored_from(nb::handle sizes_, nb::handle initial
   saved.each(sizes, [&](const std::string& part, const char* name, auto& array, int64_t length, int64_t columns) {
     const bool needed = part == "links" ? sizes.k_links > 0 : part != "usage" || sizes.free_usage;
     if (!left.contains(name)) return needed ? refuse(name, "an array in parts", "none") : void();
-    const std::vector<int64_t> lengths = columns == 0 ? std::vector<int64_t>{length} : std::vector<int64_t>{length, columns};
+    std::vector<int64_t> lengths{length};
+    if (columns != 0) lengths.push_back(columns);
     const In<typename std::decay_t<decltype(array)>::value_type> given(nb::object(left[name]), name, lengths);
     array.assign(given.data(), given.data() + given.size());
     nb::del(left[name]);

@@ -4,9 +4,9 @@
 // memory first, then tells the index (insert, update, remove). Between two such calls an index may read any indexed
 // word through its WordSource; a word that changed and was not announced yet costs recall, never correctness.
 //
-// A further kind of index is one class: derive from CandidateIndex and implement the pure functions, whose arguments have
-// been checked. If what it proposes depends on rows, words, settings and query alone, it says so in is_value(). If not, it
-// is rebuilt after every `capacity` insertions, and the engine builds it anew wherever the past must not show
+// A further kind of index is one class: derive from CandidateIndex and implement the pure functions, whose arguments
+// have been checked. If what it proposes depends on rows, words, settings and query alone, it says so in is_value(). If
+// not, it is rebuilt after every `capacity` insertions, and the engine builds it anew wherever the past must not show
 // (memory_index.h).
 #pragma once
 
@@ -162,6 +162,8 @@ class CandidateIndex {
   int64_t rebuilds() const { return rebuilds_; }
 
  protected:
+  static size_t at(int32_t i) { return static_cast<size_t>(i); }
+
   virtual void put(int32_t row, const float* word) = 0;
   virtual void take(int32_t row) = 0;
   virtual void replace(int32_t row, const float* word) = 0;
@@ -217,7 +219,8 @@ class CandidateIndex {
   }
 
   void check_present(int32_t row) const {
-    if (!contains(checked(row))) throw std::logic_error("row: expected one that is in the index, got " + std::to_string(row));
+    if (!contains(checked(row)))
+      throw std::logic_error("row: expected one that is in the index, got " + std::to_string(row));
   }
 
   // Neither a hash nor a split can place a word that is not finite. Integer compare: it vectorises without -ffast-math.

@@ -56,7 +56,7 @@ inline std::unique_ptr<CandidateIndex> make_index(const IndexSettings& settings,
     numbers.take("few", s.few, 1, INT32_MAX);
     numbers.take("seed", s.seed);
     numbers.done();
-    if (s.few >= rows) return std::make_unique<LSHList>(rows, width, LSHListSettings{s.checks, s.seed}, source);
+    if (s.few >= rows) return std::make_unique<LSHList>(rows, width, s.checks, s.seed, source);
     return std::make_unique<LSH>(rows, width, s, source);
   }
   if (settings.kind == "scan") {

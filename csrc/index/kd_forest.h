@@ -11,8 +11,8 @@
 
 #include <algorithm>
 
-#include "index/centred_projection.h"
-#include "index/heap.h"
+#include "index/projection.h"
+#include "index/bucket.h"
 #include "support/parallel.h"
 #include "index/kd_tree.h"
 
@@ -41,17 +41,11 @@ class KDForest final : public CandidateIndex {
   }
 
   void put(int32_t row, const float* word) override {
-    rotated_.resize(at(settings_.trees) * stride_);
-    rotate(word, rotated_.data());
-    int32_t leaves[kMaxTrees];
-    descend(rotated_.data(), leaves);
-    float projections[kSketchBits];
-    projection_.project(word, projections);
-    const uint32_t sketch = Projection::signs(projections, kSketchBits);
+    const Placed placed(*this, word);
     for (int32_t t = 0; t < settings_.trees; ++t)
-      trees_[at(t)].insert(leaves[t], row, rotated_.data() + at(t) * stride_, sketch, slots_, source_);
+      trees_[at(t)].insert(placed.leaves[t], row, rotated_.data() + at(t) * stride_, placed.sketch, slots_, source_);
     if (++size_ == kDense) expect_dense();
-    watch_centre(projections);
+    watch_centre(placed.projections);
   }
 
   void take(int32_t row) override {
@@ -62,21 +56,15 @@ class KDForest final : public CandidateIndex {
 
   void replace(int32_t row, const float* word) override {
     for (const KDTree& tree : trees_) tree.prefetch_block(row, slots_);
-    rotated_.resize(at(settings_.trees) * stride_);
-    rotate(word, rotated_.data());
-    int32_t leaves[kMaxTrees];
-    descend(rotated_.data(), leaves);
-    float projections[kSketchBits];
-    projection_.project(word, projections);
-    const uint32_t sketch = Projection::signs(projections, kSketchBits);
+    const Placed placed(*this, word);
     for (int32_t t = 0; t < settings_.trees; ++t) {
       KDTree& tree = trees_[at(t)];
-      if (tree.keep(row, leaves[t], sketch, slots_)) continue;
+      if (tree.keep(row, placed.leaves[t], placed.sketch, slots_)) continue;
       tree.remove(row, slots_);  // may move the leaf just found, so it is looked up again
       const float* rotated = rotated_.data() + at(t) * stride_;
-      tree.insert(tree.descend(rotated), row, rotated, sketch, slots_, source_);
+      tree.insert(tree.descend(rotated), row, rotated, placed.sketch, slots_, source_);
     }
-    watch_centre(projections);
+    watch_centre(placed.projections);
   }
 
   bool contains(int32_t row) const override {
@@ -162,7 +150,19 @@ class KDForest final : public CandidateIndex {
   static constexpr int32_t kSketchBits = 32;
   static constexpr int32_t kLanes = 8;  // best bins opened at a time, so that their cache misses overlap
 
-  static size_t at(int32_t i) { return static_cast<size_t>(i); }
+  // Where a word goes; `rotated_` is the word as each tree sees it.
+  struct Placed {
+    Placed(KDForest& forest, const float* word) {
+      forest.rotated_.resize(forest.trees_.size() * forest.stride_);
+      forest.rotate(word, forest.rotated_.data());
+      forest.descend(forest.rotated_.data(), leaves);
+      forest.projection_.project(word, projections);
+      sketch = Projection::signs(projections, kSketchBits);
+    }
+    int32_t leaves[kMaxTrees];
+    float projections[kSketchBits];
+    uint32_t sketch;
+  };
 
   void expect_dense() {
     slots_.expect_dense();

@@ -279,7 +279,7 @@ class KDTree {
     const int32_t head = nodes_[at(node)].down;
     const Bucket old = pool_[head];
     const float* words[kBucketEntries + 1];
-    float values[kBucketEntries + 1];
+    float values[kSample];
     int32_t entries[kBucketEntries + 1], n = 0;
     fetched_.resize(at(kBucketEntries + 1) * at(rotated_size()));
     float* plain = fetched_.data() + at(kBucketEntries) * at(rotated_size());

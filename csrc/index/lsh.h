@@ -3,7 +3,7 @@
 // Charikar 2002, 'Similarity estimation techniques from rounding algorithms' (sign projections); Lv et al. 2007,
 // 'Multi-probe LSH' (buckets in order of the squared margins of the flipped bits, here over all tables at once).
 //
-// The hashes cut space through the centre of the words, not through the origin (centred_projection.h). Beside each
+// The hashes cut space through the centre of the words, not through the origin (projection.h). Beside each
 // row is a sketch of its word, more signs; of all entries in the probed buckets only the `checks` nearest by sketch are
 // proposed. Up to `few` words lie in one list of sketches (sketch_list.h), as if in a single bucket that is always
 // probed; more of them lie in tables (lsh_tables.h). Where there can be no more than `few`, lsh_list.h is used instead. Made for cosine similarity, with words and queries of unit length.
@@ -14,7 +14,7 @@
 
 #include <memory>
 
-#include "index/centred_projection.h"
+#include "index/projection.h"
 #include "index/sketch_list.h"
 #include "index/lsh_tables.h"
 
@@ -139,8 +139,6 @@ class LSH final : public CandidateIndex {
   static constexpr int32_t kMaxProjections = kSketchBits + kMaxTables * kMaxBits + Projection::kLanes;
   static_assert(kListBits == 2 * kSketchBits && kListBits % Projection::kLanes == 0);
 
-  static size_t at(int32_t i) { return static_cast<size_t>(i); }
-
   // As many bits as the capacity can use where none are given.
   static LSHSettings with_bits(LSHSettings s, int32_t capacity) {
     if (s.bits > 0) return s;
@@ -203,9 +201,8 @@ class LSH final : public CandidateIndex {
   }
 
   void begin_tables() {
-    const std::vector<int32_t> present = list_.rows();
-    projection_.centre_on(present.data(), list_.size(), word_size_, *source_);
-    take_in(present.data(), static_cast<int32_t>(present.size()), 1);
+    projection_.centre_on(list_.rows().data(), list_.size(), word_size_, *source_);
+    hash_again();
   }
 
   void end_tables() {

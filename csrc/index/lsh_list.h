@@ -21,16 +21,12 @@
 
 namespace sparsam::SPARSAM_ISA {
 
-struct LSHListSettings {
-  int32_t checks = 32;  // words proposed per query
-  uint64_t seed = 0;
-};
-
 class LSHList final : public CandidateIndex {
  public:
-  LSHList(int32_t capacity, int32_t word_size, const LSHListSettings& settings, const WordSource* source = nullptr)
-      : CandidateIndex(capacity, word_size), settings_(settings), projection_(word_size, kBits, settings.seed),
-        centre_(word_size, settings.seed), shift_(kBits, 0.0f) {
+  // `checks` words are proposed per query.
+  LSHList(int32_t capacity, int32_t word_size, int32_t checks, uint64_t seed, const WordSource* source = nullptr)
+      : CandidateIndex(capacity, word_size), checks_(checks), projection_(word_size, kBits, seed),
+        centre_(word_size, seed), shift_(kBits, 0.0f) {
     source_ = source;
   }
 
@@ -66,12 +62,12 @@ class LSHList final : public CandidateIndex {
 
   // All sketches about the present centre; while every word is proposed anyway, they need not be right.
   void settle(int threads) override {
-    if (!centre_.is_stale() || size() <= settings_.checks) return;
+    if (!centre_.is_stale() || size() <= checks_) return;
     check_source();
     if (centre_.refresh(centre_.is_incomplete() ? list_.rows() : std::vector<int32_t>(), *source_)) sketch_all(threads);
   }
 
-  int32_t max_candidates() const override { return std::min(settings_.checks, capacity_); }
+  int32_t max_candidates() const override { return std::min(checks_, capacity_); }
 
   int32_t propose(const float* query, Scratch& scratch, int32_t* out) const override {
     return list_.nearest(sketch(query), max_candidates(), scratch.distances, scratch.seen, out);
@@ -113,7 +109,7 @@ class LSHList final : public CandidateIndex {
               [&] { return [&](int32_t place, const float* word) { list_.set(place, sketch(word)); }; });
   }
 
-  LSHListSettings settings_;
+  int32_t checks_;
   Projection projection_;
   Sketches list_;
   RowMap places_;

@@ -250,16 +250,14 @@ std::shared_ptr<const IndexedBase> MemoryIndex<T>::base_of(const InitialWords<T>
     if (made->unit == unit_ && made->settings == settings_) return made;
   }
   const SeenWords<T, InitialWords<T>> words(initial, initial.width, unit_);
-  RowSet present(initial.rows);
-  std::set<int32_t> unplaced;
+  auto made = std::make_shared<IndexedBase>(settings_, unit_, initial.rows);
   std::vector<int32_t> every(size_t(initial.rows));
   std::iota(every.begin(), every.end(), 0);
-  const std::vector<int32_t> rows = placed(initial, every, unit_, present, unplaced);
-  auto index = make_index(settings_, initial.rows, initial.width, &words);
-  index->build(rows.data(), static_cast<int32_t>(rows.size()), threads);
-  index->freeze(threads);
-  index->bind(nullptr);
-  auto made = std::make_shared<const IndexedBase>(settings_, unit_, std::move(index), std::move(present), std::move(unplaced));
+  const std::vector<int32_t> rows = placed(initial, every, unit_, made->present, made->unplaced);
+  made->index = make_index(settings_, initial.rows, initial.width, &words);
+  made->index->build(rows.data(), static_cast<int32_t>(rows.size()), threads);
+  made->index->freeze(threads);
+  made->index->bind(nullptr);
   if (initial.indexes.size() == kMost) initial.indexes.erase(initial.indexes.begin());
   initial.indexes.push_back(made);
   return made;
@@ -278,10 +276,11 @@ void MemoryIndex<T>::propose(const T* queries, int32_t width, const T* norms, in
   }
   index_->query_all(queries_.data(), heads, scratch, out, stride, counts, nullptr);
   if (base_ == nullptr) return;
-  const int32_t most = base_->index->max_candidates();
+  const CandidateIndex& base = *base_->index;
+  const int32_t most = base.max_candidates();
   base_rows_.resize(size_t(most) * size_t(heads));
   base_counts_.resize(size_t(heads));
-  base_->index->query_all(queries_.data(), heads, scratch, base_rows_.data(), most, base_counts_.data(), hidden_.data());
+  base.query_all(queries_.data(), heads, scratch, base_rows_.data(), most, base_counts_.data(), hidden_.data());
   for (int h = 0; h < heads; ++h) {
     std::copy_n(base_rows_.data() + h * most, base_counts_[size_t(h)], out + h * stride + counts[h]);
     counts[h] += base_counts_[size_t(h)];

@@ -13,10 +13,10 @@
 // finds many words searches exactly instead, which takes less time than building.
 //
 // Episodes that start from the same pre-loaded words share one index of those, the base (kept with the InitialWords),
-// which does not change: rows whose word changed or went away are hidden in it, and the words that an episode writes lie
-// in an index of its own that is a value. A row is visible in one of the two, so candidates stay distinct. The own index
-// should keep no array by row, since rows lie scattered over the whole memory and every first touch of a page is a page
-// fault (a tenth of a step at a million words).
+// which does not change: rows whose word changed or went away are hidden in it, and the words that an episode writes
+// lie in an index of its own that is a value. A row is visible in one of the two, so candidates stay distinct. The own
+// index should keep no array by row, since rows lie scattered over the whole memory and every first touch of a page is
+// a page fault (a tenth of a step at a million words).
 #pragma once
 
 #include <algorithm>
@@ -64,16 +64,10 @@ class SeenWords final : public WordSource {
 
 // The index of a pre-loaded memory.
 struct IndexedBase final : WordIndex {
-  IndexedBase(IndexSettings settings, bool unit, std::shared_ptr<const CandidateIndex> index, RowSet present,
-              std::set<int32_t> unplaced)
-      : settings(std::move(settings)),
-        unit(unit),
-        index(std::move(index)),
-        present(std::move(present)),
-        unplaced(std::move(unplaced)) {}
+  IndexedBase(const IndexSettings& settings, bool unit, int32_t rows) : settings(settings), unit(unit), present(rows) {}
   IndexSettings settings;
   bool unit;
-  std::shared_ptr<const CandidateIndex> index;
+  std::unique_ptr<CandidateIndex> index;
   RowSet present;              // rows with a word
   std::set<int32_t> unplaced;  // those of them that are not in the index
 };

@@ -16,7 +16,6 @@
 #include "index/candidate_index.h"
 #include "index/cells.h"
 #include "index/code_list.h"
-#include "index/code_reader.h"
 #include "index/growing_cells.h"
 #include "index/sample_centre.h"
 #include "support/interrupt.h"
@@ -42,35 +41,29 @@ class Scan final : public CandidateIndex {
   bool is_value() const override { return true; }
 
   void put(int32_t row, const float* word) override {
-    changing();
-    CodeList& to = growing_ ? growing_->late() : list_;
+    CodeList& to = changing();
     encode(to, to.push(row), word);
     centre_.inserted(row);
   }
 
   void take(int32_t row) override {
-    changing();
-    const int32_t late = growing_ ? growing_->late().find(row) : -1;
-    if (late >= 0)
-      growing_->late().remove(late);
-    else if (growing_)
-      growing_->hide(list_.find(row));
+    CodeList& from = changing();
+    const int32_t place = from.find(row);
+    if (place >= 0)
+      from.remove(place);
     else
-      list_.remove(list_.find(row));
+      growing_->hide(list_.find(row));
     centre_.removed(row);
   }
 
   void replace(int32_t row, const float* word) override {
-    changing();
-    const int32_t late = growing_ ? growing_->late().find(row) : -1;
-    if (late >= 0) {
-      encode(growing_->late(), late, word);
-    } else if (growing_) {
+    CodeList& to = changing();
+    int32_t place = to.find(row);
+    if (place < 0) {
       growing_->hide(list_.find(row));
-      encode(growing_->late(), growing_->late().push(row), word);
-    } else {
-      encode(list_, list_.find(row), word);
+      place = to.push(row);
     }
+    encode(to, place, word);
     centre_.updated(row);
   }
 
@@ -208,16 +201,16 @@ class Scan final : public CandidateIndex {
  private:
   using Head = Scratch::Head;
   static constexpr int32_t kSampled = 16, kMargin = 4;  // blocks of which one is sampled; see query_all
-  static size_t at(int32_t i) { return static_cast<size_t>(i); }
   static std::vector<Head>& scratch_heads(Scratch& scratch, int heads) {
     if (scratch.heads.size() < at(heads)) scratch.heads.resize(at(heads));
     return scratch.heads;
   }
 
-  // Before a change: an index that was frozen is one no more.
-  void changing() {
+  // Before a change: an index that was frozen is one no more. Returns the list that words are written to.
+  CodeList& changing() {
     cells_.reset();
     changed_ = true;
+    return growing_ ? growing_->late() : list_;
   }
   void dissolve() {
     if (growing_) growing_->dissolve(list_);

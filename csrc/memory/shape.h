@@ -39,8 +39,8 @@ struct MemoryShape : StoredShape {
 // The value; std::invalid_argument, which names it, where it is out of range.
 inline int64_t require_within(const char* name, int64_t value, int64_t low, int64_t high) {
   if (value < low || value > high)
-    throw std::invalid_argument(std::string(name) + ": expected " + std::to_string(low) + " to " + std::to_string(high) +
-                                ", got " + std::to_string(value));
+    throw std::invalid_argument(std::string(name) + ": expected " + std::to_string(low) + " to " +
+                                std::to_string(high) + ", got " + std::to_string(value));
   return value;
 }
 

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "index/memory_index.h"
-#include "memory/claim.h"
+#include "memory/timeline.h"
 #include "support/parallel.h"
 
 namespace sparsam {
@@ -205,7 +205,7 @@ std::shared_ptr<Record<T>> run_forward(const ForwardCall<T>& call) {
   result->state.rows = Numbers<int64_t>(size_t(s.batch) * s.reads());
   if (call.trace) result->trace = std::make_unique<Trace<T>>(trace_arrays<T>(s));
   std::vector<int64_t> lengths(s.batch);  // in a piece
-  SequenceForward<T> f{s, call.weights, nullptr, lengths.data(), result->tape.tape, nullptr, {}, {}};
+  SequenceForward<T> f{{s, call.weights, nullptr, lengths.data(), result->tape.tape, {}, {}}, nullptr};
   const Copier<T> copier{s, f.tape};
   copier.state_in(call);
   try {
@@ -284,11 +284,7 @@ std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& 
   BatchRowGradients<T> d_memory = final_gradients(s, call);
   const TapeArrays<T> tape = std::move(record.tape);  // freed at the end
   record.tape = {};
-  SequenceBackward<T> f{s,
-                        call.weights,
-                        call.x,
-                        record.lengths.data(),
-                        tape.tape,
+  SequenceBackward<T> f{{s, call.weights, call.x, record.lengths.data(), tape.tape, {}, {}},
                         call.d_out,
                         d_joint.data(),
                         result->state.cell.get(),
@@ -298,8 +294,6 @@ std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& 
                         {result->w_ih.get(), result->w_hh.get(), result->b_ih.get(), result->b_hh.get(),
                          result->w_interface.get(), result->b_interface.get(), result->w_output.get(),
                          result->b_output.get(), result->x.get()},
-                        {},
-                        {},
                         call.clip};
   for (int b = 0; b < s.batch; ++b) {
     record.after[b]->make_current();

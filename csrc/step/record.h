@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "memory/pending_gradients.h"
+#include "memory/gradients.h"
 #include "memory/timeline.h"
 #include "step/sequence.h"
 #include "support/recycled.h"

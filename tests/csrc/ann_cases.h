@@ -57,7 +57,7 @@ inline Make lsh_of(int32_t few) {
 
 inline std::unique_ptr<CandidateIndex> make_lsh_list(int32_t capacity, int32_t width, const WordSource* source,
                                                      int32_t checks, uint64_t seed) {
-  return std::make_unique<LSHList>(capacity, width, LSHListSettings{checks, seed}, source);
+  return std::make_unique<LSHList>(capacity, width, checks, seed, source);
 }
 
 inline std::unique_ptr<CandidateIndex> make_scan(int32_t capacity, int32_t width, const WordSource* source, int32_t checks,

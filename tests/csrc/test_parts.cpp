@@ -7,7 +7,6 @@
 #include <string>
 
 #include "check.h"
-#include "memory/claim.h"
 #include "memory/timeline.h"
 
 using namespace sparsam;
