@@ -14,7 +14,12 @@ import zipfile
 from pathlib import Path
 
 LIMIT = 10_000_000
-WANTED = ("sparsam/py.typed", "sparsam/lab/data/babi_official.json", "sparsam/trained/babi-sam.safetensors", "sparsam/trained/babi-sam.calibration.json")
+WANTED = (
+    "sparsam/py.typed",
+    "sparsam/lab/data/babi_official.json",
+    "sparsam/trained/babi-sam.safetensors",
+    "sparsam/trained/babi-sam.calibration.json",
+)
 LICENCES = ("LICENSE", "nanobind.txt", "robin-map.txt")
 
 

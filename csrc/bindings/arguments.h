@@ -9,36 +9,26 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <utility>
+#include <type_traits>
 #include <vector>
 
 #include "bindings/tensors.h"
+#include "memory/shape.h"
 
 namespace sparsam {
 
 namespace nb = nanobind;
 
+// What arrays of T are called in messages.
 template <class T>
-struct ElementName;
-template <>
-struct ElementName<float> {
-  static constexpr const char* kName = "float32";
-};
-template <>
-struct ElementName<double> {
-  static constexpr const char* kName = "float64";
-};
-template <>
-struct ElementName<int32_t> {
-  static constexpr const char* kName = "int32";
-};
-template <>
-struct ElementName<int64_t> {
-  static constexpr const char* kName = "int64";
-};
+constexpr const char* element_name() {
+  if (std::is_floating_point_v<T>) return sizeof(T) == 4 ? "float32" : "float64";
+  return sizeof(T) == 4 ? "int32" : "int64";
+}
 
 // str(value)
 inline std::string text(nb::handle value) {
@@ -70,27 +60,12 @@ inline std::string described(nb::handle value) {
 
 // What a type is called in messages.
 template <class T>
-struct TypeName;
-template <>
-struct TypeName<bool> {
-  static constexpr const char* kName = "True or False";
-};
-template <>
-struct TypeName<int32_t> {
-  static constexpr const char* kName = "an int of 32 bits";
-};
-template <>
-struct TypeName<int64_t> {
-  static constexpr const char* kName = "an int of 64 bits";
-};
-template <>
-struct TypeName<double> {
-  static constexpr const char* kName = "a number";
-};
-template <>
-struct TypeName<std::string> {
-  static constexpr const char* kName = "a str";
-};
+constexpr const char* type_name() {
+  if constexpr (std::is_same_v<T, bool>) return "True or False";
+  if constexpr (std::is_same_v<T, int64_t>) return "an int of 64 bits";
+  if constexpr (std::is_same_v<T, double>) return "a number";
+  if constexpr (std::is_same_v<T, std::string>) return "a str";
+}
 // nanobind would list what a function takes and leave it to the reader which argument was wrong.
 [[noreturn]] inline void refuse_type(const char* name, const char* expected, nb::handle got) {
   throw nb::type_error((std::string(name) + ": expected " + expected + ", got " + described(got)).c_str());
@@ -98,7 +73,7 @@ struct TypeName<std::string> {
 
 // A number, a word or a choice.
 template <class T>
-T taken(nb::handle value, const char* name, const char* expected = TypeName<T>::kName) {
+T taken(nb::handle value, const char* name, const char* expected = type_name<T>()) {
   T out{};
   if (!nb::try_cast(value, out, false)) refuse_type(name, expected, value);
   return out;
@@ -111,11 +86,6 @@ T& taken_object(nb::handle value, const char* name, const char* expected) {
   return *out;
 }
 
-inline int64_t require_within(const char* name, int64_t value, int64_t low, int64_t high) {
-  if (value < low || value > high)
-    refuse(name, std::to_string(low) + " to " + std::to_string(high), std::to_string(value));
-  return value;
-}
 inline int require_threads(nb::handle threads) {
   return int(require_within("threads", taken<int64_t>(threads, "threads"), 1, 1 << 16));
 }
@@ -134,50 +104,39 @@ template <class T>
 class In {
  public:
   In(nb::handle value, const char* name, const std::vector<int64_t>& shape) {
-    const bool there = is_tensor(value) ? take_tensor(value) : take_buffer(value);
-    if (there && fits(shape)) return;
-    const std::string got = described(value) + (there && has_shape(shape) ? " that is not" : "");
-    release();
-    refuse(name, wanted(shape), got);
+    const bool there = is_tensor(value) ? take_tensor(value) : take_buffer(value), fits = there && has_shape(shape);
+    if (fits && whole_type_ && contiguous_ && reinterpret_cast<uintptr_t>(data_) % alignof(T) == 0) return;
+    refuse(name, std::string("a contiguous NumPy array of ") + element_name<T>() + " " + written_shape(shape),
+           described(value) + (fits ? " that is not" : ""));
   }
-  In(In&& other) noexcept { swap(other); }
-  In& operator=(In&& other) noexcept {
-    swap(other);
-    return *this;
-  }
-  ~In() { release(); }
 
   const T* data() const { return data_; }
   int64_t length(int dimension) const { return shape_[dimension]; }
-  size_t size() const {
-    size_t total = 1;
-    for (int i = 0; i < dimensions_; ++i) total *= size_t(shape_[i]);
-    return total;
-  }
+  size_t size() const { return size_t(size_); }
 
  private:
   static constexpr int kMost = 4;  // dimensions
 
-  static std::string wanted(const std::vector<int64_t>& shape) {
-    return std::string("a contiguous NumPy array of ") + ElementName<T>::kName + " " + written_shape(shape);
-  }
+  struct Release {
+    void operator()(Py_buffer* view) const {
+      PyBuffer_Release(view);
+      delete view;
+    }
+  };
+
   bool take_buffer(nb::handle value) {
-    if (PyObject_GetBuffer(value.ptr(), &view_, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
+    auto view = std::make_unique<Py_buffer>();
+    if (PyObject_GetBuffer(value.ptr(), view.get(), PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
       PyErr_Clear();
-      view_.obj = nullptr;
       return false;
     }
-    const std::string format = view_.format ? view_.format : "B";
-    whole_type_ = view_.itemsize == sizeof(T) && (std::is_same_v<T, float>    ? format == "f"
-                                                  : std::is_same_v<T, double> ? format == "d"
-                                                                              : format == "i" || format == "l" || format == "q");
-    data_ = static_cast<T*>(view_.buf);
-    dimensions_ = view_.ndim;
-    for (int i = 0; i < std::min(dimensions_, kMost); ++i) {
-      shape_[i] = view_.shape[i];
-      whole_type_ = whole_type_ && view_.strides[i] % int64_t(sizeof(T)) == 0;
-      strides_[i] = view_.strides[i] / int64_t(sizeof(T));
-    }
+    view_.reset(view.release());
+    const std::string format = view_->format ? view_->format : "B";
+    const bool is_integer = format == "i" || format == "l" || format == "q";
+    const bool is_wanted = std::is_integral_v<T> ? is_integer : format == (sizeof(T) == 4 ? "f" : "d");
+    whole_type_ = is_wanted && view_->itemsize == sizeof(T);
+    data_ = static_cast<T*>(view_->buf);
+    measure(view_->ndim, view_->shape, view_->strides, sizeof(T));
     return true;
   }
   bool take_tensor(nb::handle value) {
@@ -191,14 +150,19 @@ class In {
     const dlpack::DataType type = data_type<T>();
     whole_type_ = tensor.type.code == type.code && tensor.type.bits == type.bits && tensor.type.lanes == 1;
     data_ = reinterpret_cast<T*>(static_cast<char*>(tensor.data) + tensor.byte_offset);
-    dimensions_ = tensor.dimensions;
-    int64_t apart = 1;
+    measure(tensor.dimensions, tensor.shape, tensor.strides, 1);
+    return tensor.data != nullptr || size_ == 0;  // fake tensors and wrappers have no numbers
+  }
+  // Strides are null for an array that is contiguous, else multiples of one number's `unit`.
+  template <class Length>
+  void measure(int dimensions, const Length* shape, const Length* strides, int64_t unit) {
+    dimensions_ = dimensions;
     for (int i = std::min(dimensions_, kMost); i-- > 0;) {
-      shape_[i] = tensor.shape[i];
-      strides_[i] = tensor.strides ? tensor.strides[i] : apart;
-      apart *= shape_[i];
+      shape_[i] = shape[i];
+      contiguous_ = contiguous_ && (!strides || shape_[i] <= 1 || strides[i] == size_ * unit);
+      size_ *= shape_[i];
     }
-    return tensor.data != nullptr || apart == 0;  // fake tensors and wrappers have no numbers
+    contiguous_ = contiguous_ || size_ == 0;
   }
   bool has_shape(const std::vector<int64_t>& shape) const {
     if (dimensions_ != int(shape.size()) || dimensions_ > kMost) return false;
@@ -206,40 +170,12 @@ class In {
       if (shape[i] != kAny && shape_[i] != shape[i]) return false;
     return true;
   }
-  bool is_contiguous() const {
-    if (size() == 0) return true;
-    int64_t apart = 1;
-    for (int i = dimensions_; i-- > 0;) {
-      if (shape_[i] > 1 && strides_[i] != apart) return false;
-      apart *= shape_[i];
-    }
-    return true;
-  }
-  bool fits(const std::vector<int64_t>& shape) const {
-    const bool aligned = reinterpret_cast<uintptr_t>(data_) % alignof(T) == 0;
-    return has_shape(shape) && whole_type_ && aligned && is_contiguous();
-  }
-  void release() {
-    if (view_.obj != nullptr) PyBuffer_Release(&view_);
-    view_.obj = nullptr;
-    keep_.reset();
-  }
-  void swap(In& other) {
-    std::swap(view_, other.view_);
-    std::swap(keep_, other.keep_);
-    std::swap(data_, other.data_);
-    std::swap(whole_type_, other.whole_type_);
-    std::swap(dimensions_, other.dimensions_);
-    std::swap(shape_, other.shape_);
-    std::swap(strides_, other.strides_);
-  }
-
-  Py_buffer view_{};  // of a buffer, or
-  nb::object keep_;   // a tensor
+  std::unique_ptr<Py_buffer, Release> view_;  // of a buffer, or
+  nb::object keep_;                           // a tensor
   T* data_ = nullptr;
-  bool whole_type_ = false;
+  bool whole_type_ = false, contiguous_ = true;
   int dimensions_ = 0;
-  int64_t shape_[kMost] = {}, strides_[kMost] = {};
+  int64_t shape_[kMost] = {}, size_ = 1;
 };
 
 // None, or such an array.

@@ -3,7 +3,7 @@
 
 #include "bindings/arguments.h"
 #include "bindings/bindings.h"
-#include "bindings/results.h"
+#include "bindings/tensors.h"
 #include "step/sequence.h"
 
 using namespace nanobind::literals;

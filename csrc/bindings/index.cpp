@@ -73,24 +73,15 @@ class ArrayIndex final : WordSource {
     const int32_t n = index_->query(query.data(), scratch_, candidates_.data());
     return {candidates_.begin(), candidates_.begin() + n};
   }
-  // Each row out and in again, without a call from Python for each.
-  void churn(nb::handle rows_) {
-    const std::vector<int32_t> rows = rows_from(rows_);
-    nb::gil_scoped_release unlocked;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      const int32_t row = rows[i];
+  // Each row out and in again.
+  void churn(nb::handle rows) {
+    each_changed(rows, [&](int32_t row) {
       index_->remove(row);
       index_->insert(row, word(row));
-      if (i % kStep == kStep - 1) index_->settle(1);  // as a step of the engine does
-    }
+    });
   }
-  void update_all(nb::handle rows_) {
-    const std::vector<int32_t> rows = rows_from(rows_);
-    nb::gil_scoped_release unlocked;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      index_->update(rows[i], word(rows[i]));
-      if (i % kStep == kStep - 1) index_->settle(1);
-    }
+  void update_all(nb::handle rows) {
+    each_changed(rows, [&](int32_t row) { index_->update(row, word(row)); });
   }
   // The row most similar to each query among those proposed, by inner product, `at_once` queries at a time.
   std::vector<int32_t> nearest(nb::handle queries_, nb::handle at_once_) {
@@ -112,6 +103,16 @@ class ArrayIndex final : WordSource {
   }
 
  private:
+  // Changes rows as steps of the engine do, without a call from Python for each.
+  template <class Change>
+  void each_changed(nb::handle rows_, const Change& change) {
+    const std::vector<int32_t> rows = rows_from(rows_);
+    nb::gil_scoped_release unlocked;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      change(rows[i]);
+      if (i % kStep == kStep - 1) index_->settle(1);
+    }
+  }
   int32_t nearest_of(const int32_t* rows, int32_t count, const float* query) const {
     for (int32_t i = 0; i < count; ++i) __builtin_prefetch(word(rows[i]));
     int32_t best = -1;

@@ -1,10 +1,16 @@
 // The core as a Python module: arrays come in as they are, nothing is converted, the GIL is released while kernels run.
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "bindings/arguments.h"
 #include "bindings/bindings.h"
-#include "memory/ring.h"
+#include "step/interface.h"
 #include "step/sequence.h"
 #include "support/parallel.h"
 
@@ -13,41 +19,61 @@ using namespace nanobind::literals;
 namespace sparsam {
 namespace {
 
-void bind_ring(nb::module_& m) {
-  auto row_of = [](const Ring& ring, nb::handle row) {
-    return int32_t(require_within("row", taken<int64_t>(row, "row"), 0, ring.rows() - 1));
-  };
-  nb::class_<Ring>(m, "Ring")
-      .def(
-          "__init__",
-          [](Ring* self, nb::handle rows) {
-            new (self) Ring(int32_t(require_within("rows", taken<int64_t>(rows, "rows"), 1, INT32_MAX)));
-          },
-          "rows"_a.none())
-      .def(
-          "first",
-          [](const Ring& ring, nb::handle count_) {
-            const auto count = taken<int64_t>(count_, "count");
-            std::vector<int32_t> rows(size_t(require_within("count", count, 0, ring.rows())));
-            ring.first(int32_t(count), rows.data());
-            return rows;
-          },
-          "count"_a.none())
-      .def(
-          "move_to_back", [row_of](Ring& ring, nb::handle row) { return ring.move_to_back(row_of(ring, row)); },
-          "row"_a.none())
-      .def(
-          "undo",
-          [row_of](Ring& ring, nb::handle row_, nb::handle before_) {
-            const auto before = taken<int64_t>(before_, "before");
-            const int32_t row = row_of(ring, row_);
-            require_within("before", before, Ring::kWasHead, ring.rows() - 1);
-            if (before == row) refuse("before", "another row", std::to_string(before));
-            if (!ring.is_moved(row)) refuse("row", "one that was moved", std::to_string(row));
-            ring.undo(row, int32_t(before));
-          },
-          "row"_a.none(), "before"_a.none())
-      .def("recency", &Ring::recency);
+// Any other number than a 32-bit one is named, not just refused.
+int32_t narrow(const char* name, nb::handle value) {
+  return int32_t(require_within(name, taken<int64_t>(value, name), INT32_MIN, INT32_MAX));
+}
+
+void make_sizes(SearchedShape* self, nb::handle rows, nb::handle width, nb::handle heads, nb::handle k,
+                nb::handle similarity, nb::handle delta, nb::handle k_links, nb::handle link_gradients,
+                nb::handle free_usage, nb::handle index, nb::handle erase) {
+  SearchedShape s;
+  s.rows = narrow("rows", rows);
+  s.width = narrow("width", width);
+  s.heads = narrow("heads", heads);
+  s.k = narrow("k", k);
+  s.similarity = taken<Similarity>(similarity, "similarity", "a Similarity");
+  s.delta = taken<double>(delta, "delta");
+  s.k_links = narrow("k_links", k_links);
+  s.link_gradients = taken<bool>(link_gradients, "link_gradients");
+  s.free_usage = taken<bool>(free_usage, "free_usage");
+  s.erase = taken<bool>(erase, "erase");
+  if (!index.is_none()) s.index = taken<std::shared_ptr<IndexSettings>>(index, "index", "an IndexSettings");
+  require_valid(s);
+  new (self) SearchedShape(std::move(s));
+}
+
+// The description of a memory, and of controllers' cells.
+void bind_sizes(nb::module_& m) {
+  nb::enum_<Similarity>(m, "Similarity")
+      .value("cosine", Similarity::kCosine)
+      .value("euclidean", Similarity::kEuclidean)
+      .value("dot", Similarity::kDot);
+  nb::enum_<Cell> cells(m, "Cell");
+#define SPARSAM_BIND_CELL(name, type, kept, blocks, state) cells.value(#name, Cell::name);
+  SPARSAM_CELLS(SPARSAM_BIND_CELL)
+#undef SPARSAM_BIND_CELL
+  nb::class_<SearchedShape>(m, "Sizes")
+      .def("__init__", &make_sizes, "rows"_a.none(), "width"_a.none(), "heads"_a.none(), "k"_a.none(), "similarity"_a.none(), "delta"_a.none(), "k_links"_a.none() = 0,
+           "link_gradients"_a.none() = false, "free_usage"_a.none() = false, "index"_a.none() = nb::none(),
+           "erase"_a.none() = false)
+      .def_ro("rows", &SearchedShape::rows)
+      .def_ro("width", &SearchedShape::width)
+      .def_ro("heads", &SearchedShape::heads)
+      .def_ro("k", &SearchedShape::k)
+      .def_ro("similarity", &SearchedShape::similarity)
+      .def_ro("delta", &SearchedShape::delta)
+      .def_ro("k_links", &SearchedShape::k_links)
+      .def_ro("link_gradients", &SearchedShape::link_gradients)
+      .def_ro("free_usage", &SearchedShape::free_usage)
+      .def_ro("erase", &SearchedShape::erase)
+      .def_prop_ro("index", [](const SearchedShape& s) { return std::const_pointer_cast<IndexSettings>(s.index); })
+      .def_prop_ro("interface_size", [](const SearchedShape& s) { return InterfaceLayout(s).size; })
+      .def("interface_fields", [](const SearchedShape& s) {
+        std::vector<std::tuple<std::string, int32_t, int32_t>> out;
+        for (const auto& field : interface_fields(s)) out.emplace_back(field.name, field.offset, field.size);
+        return out;
+      });
 }
 
 }  // namespace
@@ -55,7 +81,6 @@ void bind_ring(nb::module_& m) {
 NB_MODULE(_native, m) {
   // States and graphs that live until the interpreter ends are no leak.
   nb::set_leak_warnings(false);
-  bind_ring(m);
   bind_indexes(m);
   bind_sizes(m);
   bind_versions(m);

@@ -4,16 +4,12 @@
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
-#include <functional>
 #include <optional>
-#include <thread>
 
 #include "bindings/arguments.h"
 #include "bindings/bindings.h"
-#include "bindings/memory_gradients.h"
-#include "bindings/results.h"
-#include "bindings/signals.h"
-#include "bindings/versions.h"
+#include "bindings/tensors.h"
+#include "bindings/memories.h"
 #include "step/record.h"
 
 using namespace nanobind::literals;
@@ -80,6 +76,14 @@ int32_t outputs_of(const SequenceShape& s, nb::handle w_output, nb::handle b_out
   return int32_t(outputs);
 }
 
+// A part of the state (B, H), or its gradient, where the cell has it; else None.
+template <class T>
+std::optional<In<T>> state_array(const SequenceShape& s, bool there, nb::handle value, const char* name) {
+  if (!there) require_none(value, name, (std::string("for Cell.") + traits(s.cell).name).c_str());
+  if (!there) return std::nullopt;
+  return std::make_optional<In<T>>(value, name, std::vector<int64_t>{s.batch, s.hidden});
+}
+
 std::vector<int64_t> lengths_from(nb::handle value, int64_t steps, int64_t batch) {
   if (value.is_none()) return std::vector<int64_t>(size_t(batch), steps);
   const In<int64_t> lengths(value, "lengths", {batch});
@@ -103,15 +107,7 @@ std::shared_ptr<Record<T>> forward(nb::handle sizes_, nb::handle cell_, nb::hand
   SequenceShape s = sequence_shape(sizes, cell, hidden, x.length(0), x.length(1), x.length(2));
   s.outputs = outputs_of<T>(s, w_output, b_output);
   const Parameters<T> parameters(s, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface, w_output, b_output);
-  std::optional<In<T>> h0, c0;
-  if (controls)
-    h0.emplace(h0_, "h0", std::vector<int64_t>{s.batch, s.hidden});
-  else
-    require_none(h0_, "h0", "for Cell.none");
-  if (traits(cell).has_state)
-    c0.emplace(c0_, "c0", std::vector<int64_t>{s.batch, s.hidden});
-  else
-    require_none(c0_, "c0", (std::string("for Cell.") + traits(cell).name).c_str());
+  const auto h0 = state_array<T>(s, controls, h0_, "h0"), c0 = state_array<T>(s, traits(cell).has_state, c0_, "c0");
   std::optional<In<T>> read0;  // which a memory without a controller does not look at
   if (controls || !read0_.is_none()) read0.emplace(read0_, "read0", std::vector<int64_t>{s.batch, s.heads, s.width});
   const In<T> weights0(weights0_, "weights0", {s.batch, s.heads, s.k});
@@ -142,21 +138,15 @@ std::shared_ptr<Gradients<T>> backward(nb::handle record_, nb::handle x_, nb::ha
                                        nb::handle link_values, nb::handle needs_x, nb::handle threads,
                                        nb::handle needs_memory, nb::handle pending, nb::handle source, nb::handle pass,
                                        nb::handle clip_) {
-  auto& record = taken_object<Record<T>>(record_, "record", (std::string("a Record of ") + ElementName<T>::kName).c_str());
+  auto& record = taken_object<Record<T>>(record_, "record", (std::string("a Record of ") + element_name<T>()).c_str());
   const SequenceShape& s = record.shape;
   const bool controls = traits(s.cell).blocks > 0;
-  std::optional<In<T>> x, d_hidden, d_cell;
+  std::optional<In<T>> x;
   if (controls || !x_.is_none()) x.emplace(x_, "x", std::vector<int64_t>{s.steps, s.batch, s.inputs});
   const Parameters<T> parameters(s, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface, w_output, b_output);
   const auto d_out = optional_array<T>(d_out_, "d_joint", {s.steps, s.batch, s.put_out()});
-  if (controls)
-    d_hidden = optional_array<T>(d_hidden_, "d_hidden", {s.batch, s.hidden});
-  else
-    require_none(d_hidden_, "d_hidden", "for Cell.none");
-  if (traits(s.cell).has_state)
-    d_cell = optional_array<T>(d_cell_, "d_cell", {s.batch, s.hidden});
-  else
-    require_none(d_cell_, "d_cell", (std::string("for Cell.") + traits(s.cell).name).c_str());
+  const auto d_hidden = state_array<T>(s, controls && !d_hidden_.is_none(), d_hidden_, "d_hidden");
+  const auto d_cell = state_array<T>(s, traits(s.cell).has_state && !d_cell_.is_none(), d_cell_, "d_cell");
   const auto d_read = optional_array<T>(d_read_, "d_read", {s.batch, s.heads, s.width});
   const auto d_weights = optional_array<T>(d_weights_, "d_weights", {s.batch, s.heads, s.k});
   const double clip = taken<double>(clip_, "clip");
@@ -219,6 +209,8 @@ nb::tuple gradient_outputs(const Gradients<T>& g) {
   const Shapes shapes(g);
   const SequenceShape& s = g.shape;
   const std::vector<size_t> gates{shapes.gates()};
+  const auto [memory_at, memory_words] = memory_outputs(g);
+  const auto [links_at, links_values] = link_outputs(g);
   return nb::make_tuple(to_python(g.x, shapes.steps(s.inputs)),
                         to_python(g.w_ih, {shapes.gates(), size_t(s.inputs + s.read_width())}),
                         to_python(g.w_hh, {shapes.gates(), size_t(s.hidden)}), to_python(g.b_ih, gates),
@@ -227,8 +219,8 @@ nb::tuple gradient_outputs(const Gradients<T>& g) {
                         to_python(g.w_output, {size_t(s.outputs), size_t(s.joint)}),
                         to_python(g.b_output, {size_t(s.outputs)}), to_python(g.state.hidden, shapes.hidden()),
                         to_python(g.state.cell, shapes.hidden()), to_python(g.state.read, shapes.read()),
-                        to_python(g.state.weights, shapes.reads()), memory_at(g), memory_words(g), links_at(g),
-                        links_values(g));
+                        to_python(g.state.weights, shapes.reads()), memory_at, memory_words, links_at,
+                        links_values);
 }
 
 template <class T>
@@ -238,40 +230,13 @@ void bind_sequence(nb::module_& m, const std::string& suffix) {
   using P = PendingGradients<T>;
   nb::class_<P>(m, ("Pending" + suffix).c_str()).def(nb::init<>()).def("__len__", &P::size);
   nb::class_<R>(m, ("Record" + suffix).c_str())
-      .def_prop_ro("joint", [](const R& r) { return to_numpy(r.out, Shapes(r).steps(r.shape.put_out())); })
-      .def_prop_ro("hidden", [](const R& r) { return to_numpy(r.state.hidden, Shapes(r).hidden()); })
-      .def_prop_ro("cell", [](const R& r) { return to_numpy(r.state.cell, Shapes(r).hidden()); })
-      .def_prop_ro("read", [](const R& r) { return to_numpy(r.state.read, Shapes(r).read()); })
-      .def_prop_ro("rows", [](const R& r) { return to_numpy(r.state.rows, Shapes(r).reads()); })
-      .def_prop_ro("weights", [](const R& r) { return to_numpy(r.state.weights, Shapes(r).reads()); })
       .def_prop_ro("trace", &trace<T>)
       .def_ro("before", &R::before)
       .def_ro("after", &R::after)
       .def_prop_ro("versions_before", [](const R& r) { return VersionBatch<T>{r.before}; })
-      .def_prop_ro("versions_after", [](const R& r) { return VersionBatch<T>{r.after}; })
       .def("outputs", &outputs<T>)
       .def_prop_ro("bytes", &R::bytes);
-  nb::class_<G>(m, ("Gradients" + suffix).c_str())
-      .def_prop_ro("x", [](const G& g) { return to_numpy(g.x, Shapes(g).steps(g.shape.inputs)); })
-      .def_prop_ro("w_ih",
-                   [](const G& g) {
-                     return to_numpy(g.w_ih, {Shapes(g).gates(), size_t(g.shape.inputs + g.shape.read_width())});
-                   })
-      .def_prop_ro("w_hh", [](const G& g) { return to_numpy(g.w_hh, {Shapes(g).gates(), size_t(g.shape.hidden)}); })
-      .def_prop_ro("b_ih", [](const G& g) { return to_numpy(g.b_ih, {Shapes(g).gates()}); })
-      .def_prop_ro("b_hh", [](const G& g) { return to_numpy(g.b_hh, {Shapes(g).gates()}); })
-      .def_prop_ro("w_interface",
-                   [](const G& g) { return to_numpy(g.w_interface, {size_t(g.shape.interface), size_t(g.shape.hidden)}); })
-      .def_prop_ro("b_interface", [](const G& g) { return to_numpy(g.b_interface, {size_t(g.shape.interface)}); })
-      .def_prop_ro("hidden", [](const G& g) { return to_numpy(g.state.hidden, Shapes(g).hidden()); })
-      .def_prop_ro("cell", [](const G& g) { return to_numpy(g.state.cell, Shapes(g).hidden()); })
-      .def_prop_ro("read", [](const G& g) { return to_numpy(g.state.read, Shapes(g).read()); })
-      .def_prop_ro("weights", [](const G& g) { return to_numpy(g.state.weights, Shapes(g).reads()); })
-      .def("outputs", &gradient_outputs<T>)
-      .def_prop_ro("memory_at", &memory_at<T>)
-      .def_prop_ro("memory_words", &memory_words<T>)
-      .def_prop_ro("links_at", &links_at<T>)
-      .def_prop_ro("links_values", &links_values<T>);
+  nb::class_<G>(m, ("Gradients" + suffix).c_str()).def("outputs", &gradient_outputs<T>);
   m.def(("forward" + suffix).c_str(), &forward<T>, "sizes"_a.none(), "cell"_a.none(), "hidden"_a.none(), "x"_a.none(), "w_ih"_a.none(),
         "w_hh"_a.none(), "b_ih"_a.none(), "b_hh"_a.none(), "w_interface"_a.none(), "b_interface"_a.none(),
         "w_output"_a.none() = nb::none(), "b_output"_a.none() = nb::none(), "h0"_a.none(), "c0"_a.none(), "read0"_a.none(), "weights0"_a.none(),

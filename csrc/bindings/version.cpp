@@ -6,15 +6,16 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
 
 #include "bindings/arguments.h"
 #include "bindings/bindings.h"
-#include "bindings/results.h"
-#include "bindings/signals.h"
-#include "bindings/versions.h"
+#include "bindings/tensors.h"
+#include "bindings/memories.h"
 #include "index/memory_index.h"
-#include "memory/claim.h"
+#include "memory/timeline.h"
 #include "step/sequence.h"
 
 using namespace nanobind::literals;
@@ -30,54 +31,37 @@ auto reading(Version<T>& version, const F& f) {
   version.make_current();
   return f(version.timeline());
 }
-template <class T, class F>
-SavedMemory<T> saved_part(Version<T>& version, const F& part) {
-  return reading(version, [&](Timeline<T>& timeline) {
+// The arrays of a version's parts, "words", "ring", "links" and "usage", or of those that are named.
+template <class T>
+nb::dict exported(Version<T>& version, nb::handle names_) {
+  const StoredShape& shape = version.shape();
+  std::vector<std::string> names{"words", "ring"};
+  if (shape.k_links > 0) names.push_back("links");
+  if (shape.free_usage) names.push_back("usage");
+  if (!names_.is_none()) {
+    const auto wanted = taken<std::vector<std::string>>(names_, "names", "None or a list of parts");
+    for (const std::string& name : wanted)
+      if (std::find(names.begin(), names.end(), name) == names.end())
+        refuse("names", "parts that this memory has", "'" + name + "'");
+    names = wanted;
+  }
+  auto is_wanted = [&](const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  SavedMemory<T> all = reading(version, [&](Timeline<T>& timeline) {
     SavedMemory<T> saved;
-    part(timeline).save_to(saved);
+    if (is_wanted("words")) timeline.memory.save_to(saved);
+    if (is_wanted("ring")) timeline.ring.save_to(saved);
+    if (is_wanted("links")) timeline.links->save_to(saved);
+    if (is_wanted("usage")) timeline.usage->save_to(saved);
     return saved;
   });
-}
-
-template <class T>
-nb::dict exported(Version<T>& version) {
-  SavedMemory<T> all = reading(version, [&](Timeline<T>&) { return saved(version); });
-  const size_t rows = all.rows.size(), moved = all.recency.size(), links = all.link_ids.size(),
-               used = all.usage_rows.size(), k = size_t(version.shape().k_links);
   nb::dict out;
-  out["rows"] = to_numpy(std::move(all.rows), {rows});
-  out["words"] = to_numpy(std::move(all.words), {rows, size_t(version.shape().width)});
-  out["recency"] = to_numpy(std::move(all.recency), {moved});
-  if (k > 0) {
-    out["link_ids"] = to_numpy(std::move(all.link_ids), {links});
-    out["link_columns"] = to_numpy(std::move(all.link_columns), {links, k});
-    out["link_weights"] = to_numpy(std::move(all.link_weights), {links, k});
-  }
-  if (version.shape().free_usage) {
-    out["usage_rows"] = to_numpy(std::move(all.usage_rows), {used});
-    out["usage"] = to_numpy(std::move(all.usage), {used});
-  }
+  all.each(shape, [&](const char* part, const char* name, auto& array, int64_t, int64_t columns) {
+    if (!is_wanted(part)) return;
+    std::vector<size_t> lengths{columns == 0 ? array.size() : array.size() / size_t(columns)};
+    if (columns > 0) lengths.push_back(size_t(columns));
+    out[name] = to_numpy(std::move(array), std::move(lengths));
+  });
   return out;
-}
-
-// An array of the dictionary, which it must have where a memory of this shape has the part.
-template <class U>
-void take(nb::handle parts, const char* name, const std::vector<int64_t>& shape, bool needed, std::vector<U>& out) {
-  const nb::object value = nb::steal(PyObject_GetItem(parts.ptr(), nb::str(name).ptr()));
-  if (!value.is_valid()) {
-    PyErr_Clear();
-    if (needed) refuse(name, "an array in parts", "none");
-    return;
-  }
-  const In<U> array(value, name, shape);
-  out.assign(array.data(), array.data() + array.size());
-}
-
-template <class T>
-void require_initial(const std::shared_ptr<InitialWords<T>>& initial, const StoredShape& shape) {
-  if (initial && (initial->rows != shape.rows || initial->width != shape.width))
-    refuse("initial", std::to_string(shape.rows) + " words of width " + std::to_string(shape.width),
-           std::to_string(initial->rows) + " of width " + std::to_string(initial->width));
 }
 
 template <class T>
@@ -85,8 +69,10 @@ std::shared_ptr<InitialWords<T>> initial_from(nb::handle value, const StoredShap
   std::shared_ptr<InitialWords<T>> initial;
   if (!value.is_none())
     initial = taken<std::shared_ptr<InitialWords<T>>>(
-        value, "initial", (std::string("None or an Initial of ") + ElementName<T>::kName).c_str());
-  require_initial(initial, shape);
+        value, "initial", (std::string("None or an Initial of ") + element_name<T>()).c_str());
+  if (initial && (initial->rows != shape.rows || initial->width != shape.width))
+    refuse("initial", std::to_string(shape.rows) + " words of width " + std::to_string(shape.width),
+           std::to_string(initial->rows) + " of width " + std::to_string(initial->width));
   return initial;
 }
 
@@ -102,65 +88,21 @@ typename Version<T>::Pointer restored_from(nb::handle sizes_, nb::handle initial
   const auto& sizes = taken_object<SearchedShape>(sizes_, "sizes", "a Sizes");
   std::shared_ptr<InitialWords<T>> initial = initial_from<T>(initial_, sizes);
   if (!nb::isinstance<nb::dict>(parts)) refuse("parts", "a dict of arrays", described(parts));
-  const char* names[] = {"rows",         "words",        "recency",    "link_ids",
-                         "link_columns", "link_weights", "usage_rows", "usage"};
-  for (nb::handle key : nb::borrow<nb::dict>(parts).keys()) {
-    const std::string name = text(key);
-    if (std::find(std::begin(names), std::end(names), name) == std::end(names))
-      refuse("parts", "the keys of `export`", "'" + name + "'");
-  }
-  const bool links = sizes.k_links > 0, usage = sizes.free_usage;
+  nb::dict left;
+  left.update(parts);
   SavedMemory<T> saved;
-  take(parts, "rows", {kAny}, true, saved.rows);
-  take(parts, "words", {int64_t(saved.rows.size()), sizes.width}, true, saved.words);
-  take(parts, "recency", {kAny}, true, saved.recency);
-  take(parts, "link_ids", {kAny}, links, saved.link_ids);
-  take(parts, "link_columns", {int64_t(saved.link_ids.size()), links ? sizes.k_links : kAny}, links,
-       saved.link_columns);
-  take(parts, "link_weights", {int64_t(saved.link_ids.size()), links ? sizes.k_links : kAny}, links,
-       saved.link_weights);
-  take(parts, "usage_rows", {kAny}, usage, saved.usage_rows);
-  take(parts, "usage", {int64_t(saved.usage_rows.size())}, usage, saved.usage);
+  saved.each(sizes, [&](const std::string& part, const char* name, auto& array, int64_t length, int64_t columns) {
+    const bool needed = part == "links" ? sizes.k_links > 0 : part != "usage" || sizes.free_usage;
+    if (!left.contains(name)) return needed ? refuse(name, "an array in parts", "none") : void();
+    std::vector<int64_t> lengths{length};
+    if (columns != 0) lengths.push_back(columns);
+    const In<typename std::decay_t<decltype(array)>::value_type> given(nb::object(left[name]), name, lengths);
+    array.assign(given.data(), given.data() + given.size());
+    nb::del(left[name]);
+  });
+  for (const auto& [key, value] : left) refuse("parts", "the keys of `export`", "'" + text(key) + "'");
   nb::gil_scoped_release unlocked;
   return restored<T>(sizes, std::move(initial), saved, sequence_kernels<T>().norm);
-}
-
-// Rows written in an episode and their words, rows ascending.
-template <class T>
-nb::tuple written_rows(Version<T>& version) {
-  SavedMemory<T> saved = saved_part(version, [](Timeline<T>& timeline) -> Memory<T>& { return timeline.memory; });
-  const size_t count = saved.rows.size(), width = size_t(version.shape().width);
-  std::vector<size_t> order(count);
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return saved.rows[a] < saved.rows[b]; });
-  std::vector<int64_t> rows;
-  std::vector<T> words;
-  rows.reserve(count);
-  words.reserve(count * width);
-  for (const size_t i : order) {
-    rows.push_back(saved.rows[i]);
-    words.insert(words.end(), saved.words.begin() + int64_t(i * width), saved.words.begin() + int64_t((i + 1) * width));
-  }
-  return nb::make_tuple(to_numpy(std::move(rows), {count}), to_numpy(std::move(words), {count, width}));
-}
-
-// Rows of links that are not empty, as `Links` names them, their columns (-1 for none) and weights, K_L to a row.
-template <class T>
-nb::tuple link_rows(Version<T>& version) {
-  if (version.shape().k_links == 0) throw std::invalid_argument("this memory has no links");
-  SavedMemory<T> saved = saved_part(version, [](Timeline<T>& timeline) -> Links<T>& { return *timeline.links; });
-  const size_t count = saved.link_ids.size(), k = size_t(version.shape().k_links);
-  return nb::make_tuple(to_numpy(std::move(saved.link_ids), {count}), to_numpy(std::move(saved.link_columns), {count, k}),
-                        to_numpy(std::move(saved.link_weights), {count, k}));
-}
-
-// Rows of usage above 0, ascending, and their usage.
-template <class T>
-nb::tuple usage_rows(Version<T>& version) {
-  if (!version.shape().free_usage) throw std::invalid_argument("this memory has a ring and no usage");
-  SavedMemory<T> saved = saved_part(version, [](Timeline<T>& timeline) -> UsageHeap<T>& { return *timeline.usage; });
-  const size_t count = saved.usage.size();
-  return nb::make_tuple(to_numpy(std::move(saved.usage_rows), {count}), to_numpy(std::move(saved.usage), {count}));
 }
 
 // What the memory's index proposes for a query; nothing when search is exact.
@@ -239,14 +181,9 @@ void bind_version(nb::module_& m, const std::string& suffix) {
   nb::class_<V>(m, ("Version" + suffix).c_str())
       .def_static("fresh", &fresh<T>, "sizes"_a.none(), "initial"_a.none() = nb::none())
       .def_static("restored", &restored_from<T>, "sizes"_a.none(), "initial"_a.none(), "parts"_a.none())
-      .def("export", &exported<T>)
+      .def("export", &exported<T>, "names"_a.none() = nb::none())
       .def("copied",
            [](V& version) { return reading(version, [&](Timeline<T>&) { return copied(version); }); })
-      .def("written_rows", &written_rows<T>)
-      .def("recency",
-           [](V& version) { return reading(version, [](Timeline<T>& timeline) { return timeline.ring.recency(); }); })
-      .def("link_rows", &link_rows<T>)
-      .def("usage_rows", &usage_rows<T>)
       .def("candidates", &candidates<T>, "query"_a.none())
       .def_prop_ro("is_current",
                    [](V& version) {
@@ -265,7 +202,7 @@ void bind_version(nb::module_& m, const std::string& suffix) {
         nb::gil_scoped_release unlocked;
         const Claim<T> claim(version);
         const MemoryIndex<T>* index = index_of(version.timeline());
-        return index && !index->is_exact() ? index->index()->size() : -1;
+        return index && !index->is_exact() ? index->size() : -1;
       });
 }
 

@@ -1,4 +1,5 @@
-// Buckets of one cache line, and the ranking of what they hold.
+// What trees and hash tables share: buckets of one cache line, the ranking of what they hold, and the branches not
+// taken.
 //
 // An entry is a row number and a 32-bit sketch of its word: the signs of 32 random projections. Two words at angle a
 // differ in about 32 a / pi bits, so the entries of all visited buckets are ranked by Hamming distance to the query's
@@ -8,7 +9,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "support/lazy_array.h"
 #include "index/candidate_index.h"
@@ -79,14 +79,6 @@ class BucketPool {
     blocks_.reset();
     used_ = first_;
     free_ = 0;
-  }
-  // Blocks [0, fixed) that were never handed out, and all that were.
-  void copy_from(const BucketPool& other, int32_t fixed) {
-    std::memcpy(blocks_.data(), other.blocks_.data(), static_cast<size_t>(fixed) * sizeof(Bucket));
-    std::memcpy(blocks_.data() + first_, other.blocks_.data() + first_,
-                static_cast<size_t>(other.used_ - first_) * sizeof(Bucket));
-    used_ = other.used_;
-    free_ = other.free_;
   }
 
  private:
@@ -186,6 +178,36 @@ inline int32_t propose_nearest(CandidateIndex::Scratch& scratch, size_t n, int32
     out[proposed++] = row;
   }
   return proposed;
+}
+
+// A binary heap of branches, the least key on top, without the call overhead that std::push_heap's moves bring here.
+using Branch = CandidateIndex::Scratch::Branch;
+
+inline void heap_push(std::vector<Branch>& heap, const Branch branch) {
+  size_t i = heap.size();
+  heap.push_back(branch);
+  for (; i > 0 && heap[(i - 1) / 2].key > branch.key; i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+  heap[i] = branch;
+}
+
+// Takes the top away and puts `branch` in: one pass instead of two.
+inline void heap_replace_top(std::vector<Branch>& heap, const Branch branch) {
+  const size_t n = heap.size();
+  size_t i = 0;
+  for (size_t down = 1; down < n; down = 2 * i + 1) {
+    if (down + 1 < n && heap[down + 1].key < heap[down].key) ++down;
+    if (branch.key <= heap[down].key) break;
+    heap[i] = heap[down];
+    i = down;
+  }
+  heap[i] = branch;
+}
+
+inline Branch heap_pop(std::vector<Branch>& heap) {
+  const Branch top = heap.front(), last = heap.back();
+  heap.pop_back();
+  if (!heap.empty()) heap_replace_top(heap, last);
+  return top;
 }
 
 }  // namespace sparsam::SPARSAM_ISA

@@ -4,22 +4,24 @@
 // memory first, then tells the index (insert, update, remove). Between two such calls an index may read any indexed
 // word through its WordSource; a word that changed and was not announced yet costs recall, never correctness.
 //
-// A further kind of index is one class: derive from CandidateIndex and implement the pure functions. If what it proposes
-// depends on rows, words, settings and query alone, it says so in is_value(). If not, it calls `count_insertion()` at the
-// end of insert and update, which rebuilds after every `capacity` insertions, and the engine builds it anew wherever the
-// past must not show (memory_index.h).
+// A further kind of index is one class: derive from CandidateIndex and implement the pure functions, whose arguments
+// have been checked. If what it proposes depends on rows, words, settings and query alone, it says so in is_value(). If
+// not, it is rebuilt after every `capacity` insertions, and the engine builds it anew wherever the past must not show
+// (memory_index.h).
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "index/best_codes.h"
+#include "memory/row_set.h"
+#include "support/interrupt.h"
+#include "support/parallel.h"
 
 namespace sparsam {
 
@@ -55,7 +57,6 @@ class CandidateIndex {
     std::vector<Visit> visits;
     std::vector<Found> found;
     std::vector<int32_t> seen;
-    std::vector<int32_t> proposed;
     std::vector<uint8_t> distances;
     using Head = BestCodes;
     std::vector<Head> heads;
@@ -64,7 +65,6 @@ class CandidateIndex {
     std::vector<float> products;
     std::vector<int32_t> cells;
     std::vector<int32_t> parts;
-    std::vector<int32_t> counts;
   };
 
   CandidateIndex(int32_t capacity, int32_t word_size) : capacity_(capacity), word_size_(word_size) {
@@ -72,13 +72,26 @@ class CandidateIndex {
     if (word_size < 1) throw std::invalid_argument("word_size: expected at least 1, got " + std::to_string(word_size));
   }
   virtual ~CandidateIndex() = default;
+  CandidateIndex(const CandidateIndex&) = delete;
   CandidateIndex& operator=(const CandidateIndex&) = delete;
 
-  virtual void insert(int32_t row, const float* word) = 0;  // std::logic_error when the row is present
-  virtual void remove(int32_t row) = 0;                     // std::logic_error when it is not; needs no word
-  virtual void update(int32_t row, const float* word) {     // the row is present and its word has changed
-    remove(row);
-    insert(row, word);
+  void insert(int32_t row, const float* word) {  // std::logic_error when the row is present
+    check_absent(row, contains(checked(row)));
+    check_word(row, word);
+    check_source();
+    put(row, word);
+    count_insertion();
+  }
+  void remove(int32_t row) {  // std::logic_error when it is not; needs no word
+    check_present(row);
+    take(row);
+  }
+  void update(int32_t row, const float* word) {  // the row is present and its word has changed
+    check_present(row);
+    check_word(row, word);
+    check_source();
+    replace(row, word);
+    count_insertion();
   }
   virtual bool contains(int32_t row) const = 0;
   virtual int32_t size() const = 0;
@@ -87,14 +100,19 @@ class CandidateIndex {
   // Distinct indexed rows, at most max_candidates() of them, in an order that equal calls on equal indexes share; all
   // rows when there are no more. There may be fewer although more are indexed, never none unless the index is empty.
   virtual int32_t max_candidates() const = 0;
-  virtual int32_t query(const float* query, Scratch& scratch, int32_t* out) const = 0;
+  int32_t query(const float* query, Scratch& scratch, int32_t* out) const {
+    int32_t count = 0;
+    query_all(query, 1, scratch, out, max_candidates(), &count, nullptr);
+    if (is_value()) std::sort(out, out + count);
+    return count;
+  }
   // The same for several queries, one after the other in memory: those of head h to out + h * stride, in any order, their
   // number to counts[h]; without the rows of which the bit is set in `hidden`, where that is not null.
   virtual void query_all(const float* queries, int heads, Scratch& scratch, int32_t* out, int32_t stride,
                          int32_t* counts, const uint64_t* hidden) const {
     for (int h = 0; h < heads; ++h) {
       int32_t* found = out + h * stride;
-      const int32_t n = query(queries + h * word_size_, scratch, found);
+      const int32_t n = propose(queries + h * word_size_, scratch, found);
       counts[h] = hidden == nullptr ? n : drop_hidden(found, n, hidden);
     }
   }
@@ -115,17 +133,27 @@ class CandidateIndex {
 
   // Forgets everything and indexes these rows, words read from the source, with up to `threads` threads.
   // The result does not depend on the number of threads.
-  virtual void build(const int32_t* rows, int32_t n, int threads) = 0;
+  void build(const int32_t* rows, int32_t n, int threads) {
+    check_source();
+    RowSet seen(capacity_);
+    for (int32_t i = 0; i < n; ++i) {
+      check_absent(rows[i], seen.contains(checked(rows[i])));
+      seen.insert(rows[i]);
+    }
+    clear();
+    try {
+      fill(rows, n, threads);
+    } catch (...) {
+      clear();
+      throw;
+    }
+  }
 
   // The index will be asked and not changed any more, until it is cleared: what makes queries faster at the price of
   // changes. Words are read from the source. The result does not depend on the number of threads.
   virtual void freeze(int threads) { (void)threads; }
 
-  // A copy that owes nothing to this one, in O(size); bind() it to its own memory before it is changed.
-  virtual std::unique_ptr<CandidateIndex> clone() const = 0;
-  // An empty index with the same settings, bound to the same source.
-  virtual std::unique_ptr<CandidateIndex> fresh() const = 0;
-  virtual void bind(const WordSource* source) { source_ = source; }
+  void bind(const WordSource* source) { source_ = source; }
 
   virtual size_t bytes() const = 0;  // in use, not address space
 
@@ -134,18 +162,41 @@ class CandidateIndex {
   int64_t rebuilds() const { return rebuilds_; }
 
  protected:
-  CandidateIndex(const CandidateIndex&) = default;
+  static size_t at(int32_t i) { return static_cast<size_t>(i); }
 
-  virtual void rebuild() {
-    std::vector<int32_t> present;
-    rows(present);
-    build(present.data(), static_cast<int32_t>(present.size()), 1);
+  virtual void put(int32_t row, const float* word) = 0;
+  virtual void take(int32_t row) = 0;
+  virtual void replace(int32_t row, const float* word) = 0;
+  // What `build` asks for, of an empty index and distinct rows.
+  virtual void fill(const int32_t* rows, int32_t n, int threads) = 0;
+  // A single query; an index implements this or `query_all`.
+  virtual int32_t propose(const float* query, Scratch& scratch, int32_t* out) const {
+    int32_t count = 0;
+    query_all(query, 1, scratch, out, max_candidates(), &count, nullptr);
+    return count;
+  }
+
+  // Calls use(i, word of rows[i]) with up to `threads` threads, each with the `use` that `make()` gives it.
+  template <class Make>
+  void fetch_all(const int32_t* rows, int32_t n, int threads, const Make& make) const {
+    parallel_parts(n, threads, [&](int32_t begin, int32_t end) {
+      std::vector<float> word(static_cast<size_t>(word_size_));
+      auto use = make();
+      for (int32_t i = begin; i < end; ++i) {
+        if (i % 1024 == 0) check_interrupt();
+        source_->fetch(rows[i], word.data());
+        check_word(rows[i], word.data());
+        use(i, word.data());
+      }
+    });
   }
 
   // Incremental changes wear a structure down; after `capacity` of them it is made anew.
   void count_insertion() {
-    if (++insertions_ < capacity_) return;
-    rebuild();
+    if (is_value() || ++insertions_ < capacity_) return;
+    std::vector<int32_t> present;
+    rows(present);
+    build(present.data(), static_cast<int32_t>(present.size()), 1);
     insertions_ = 0;
     ++rebuilds_;
   }
@@ -156,18 +207,20 @@ class CandidateIndex {
     return static_cast<int32_t>(std::remove_if(rows, rows + n, is_hidden) - rows);
   }
 
-  void check_row(int32_t row) const {
+  int32_t checked(int32_t row) const {
     if (row < 0 || row >= capacity_)
       throw std::invalid_argument("row: expected one of 0.." + std::to_string(capacity_ - 1) + ", got " +
                                   std::to_string(row));
+    return row;
   }
 
   static void check_absent(int32_t row, bool present) {
     if (present) throw std::logic_error("row: expected one that is not in the index, got " + std::to_string(row));
   }
 
-  static void check_present(int32_t row, bool present) {
-    if (!present) throw std::logic_error("row: expected one that is in the index, got " + std::to_string(row));
+  void check_present(int32_t row) const {
+    if (!contains(checked(row)))
+      throw std::logic_error("row: expected one that is in the index, got " + std::to_string(row));
   }
 
   // Neither a hash nor a split can place a word that is not finite. Integer compare: it vectorises without -ffast-math.

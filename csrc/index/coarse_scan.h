@@ -1,5 +1,5 @@
-// Bounds on cosine similarities from codes of 8 bits a number. A search scores only the words whose bound reaches what it
-// is after, and scores them as always, so its answer stays exact.
+// Bounds on cosine similarities from codes of 8 bits a number. A search finds the bounds of all words first and then
+// scores only those whose bound reaches what it is after, as always, so its answer stays exact.
 //
 // A unit word is s_w I_w + d_w with integers I_w, a unit query s_q I_q + d_q. Then
 //   cos = s_w s_q I_w·I_q + (unit word - d_w)·d_q + unit query·d_w <= s_w s_q I_w·I_q + |d_w| (1 + |d_q|) + |d_q|
@@ -12,7 +12,7 @@
 #include <cmath>
 #include <limits>
 
-#include "memory/coarse_words.h"
+#include "index/search.h"
 #include "memory/words.h"
 #include "support/recycled.h"
 #include "support/simd.h"
@@ -35,6 +35,12 @@ bool has_coarse_words(const Memory<T>& memory, Similarity kind) {
   (void)memory, (void)kind;
   return false;
 #endif
+}
+
+// One word's score, to the bits that a block of rows gives.
+template <class T>
+T cosine_score(const Memory<T>& memory, const T* query, T query_norm, int32_t row) {
+  return dot(query, memory.word(row), memory.stride()) / (memory.norm(row) * query_norm + T(kCosineEpsilon));
 }
 
 #if SPARSAM_VECTOR_BYTES == 64
@@ -214,12 +220,9 @@ class CoarseBounds {
 };
 inline void find_bounds(int heads, const CoarseWords& coarse, const CoarseQuery* queries, int width, int64_t begin,
                         int count, CoarseBounds& out) {
-  switch (heads) {
-    case 1: return out.find<1>(coarse, queries, width, begin, count);
-    case 2: return out.find<2>(coarse, queries, width, begin, count);
-    case 3: return out.find<3>(coarse, queries, width, begin, count);
-    default: return out.find<4>(coarse, queries, width, begin, count);
-  }
+  with_constant<kCoarseHeads>(heads, [&]<int H>(std::integral_constant<int, H>) {
+    out.find<H>(coarse, queries, width, begin, count);
+  });
 }
 
 // The k-th largest lane, or less where lanes are equal; minus infinity when there are fewer.
@@ -232,6 +235,65 @@ inline float kth_largest_or_less(__m512 v, int k) {
     v = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, _mm512_set1_ps(top), _CMP_GE_OQ), _mm512_set1_ps(kNone));
   }
   return top;
+}
+
+// Offers the blocks [begin, end) of written words, at most kCoarseBlocks, to the best of one query, whose bounds were
+// found as those of `head`: first the words with the largest bounds, then those whose bounds reach what the best has
+// come to. That takes two looks at the bounds, which are kept for it: scores cost a cache miss each, and going stretch
+// by stretch scores four times as many. `floor` is a score that K words are known to reach, `all` how many words there
+// are (the last block may be short); rows of which `skip` is true are left out.
+template <class T, class Skip>
+void consider_bounds(const Memory<T>& memory, const CoarseQuery& codes, const T* query, T norm, T floor, int k,
+                     int64_t begin, int64_t end, int64_t all, const CoarseBounds& found, int head, Best<T>& best,
+                     const Skip& skip) {
+  constexpr int kWords = CoarseWords::kWords, kRoom = 256;
+  const int count = int(end - begin);
+  const int32_t* const written = memory.written().data() + begin * kWords;
+  const int64_t words = all - begin * kWords;
+  int32_t rows[kRoom + kCoarseStretch * kWords];
+  int n = 0;
+  auto score_rows = [&] {
+    for (int i = 0; i < n; ++i) memory.prefetch(rows[i]);
+    for (int i = 0; i < n; ++i) {
+      if (skip(rows[i])) continue;
+      const T score = cosine_score(memory, query, norm, rows[i]);
+      if (score >= best.worst()) best.offer(score, rows[i]);
+    }
+    n = 0;
+  };
+  auto offer_between = [&](float low, float high) {
+    const __m512 from = _mm512_set1_ps(low), to = _mm512_set1_ps(high);
+    for (int first = 0, s = 0; first < count; first += kCoarseStretch, ++s) {
+      if (_mm512_cmp_ps_mask(found.most_of(head, s), from, _CMP_GE_OQ) == 0) continue;
+      for (int i = first; i < std::min(count, first + kCoarseStretch); ++i) {
+        const __m512 bounds = found.bounds(head, i);
+        // No branch: which words come near cannot be foreseen.
+        __mmask16 some = _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(bounds, from, _CMP_GE_OQ), bounds, to, _CMP_LT_OQ);
+        if (words - i * kWords < kWords) some &= __mmask16((1u << (words - i * kWords)) - 1);
+        const __m512i near = _mm512_maskz_loadu_epi32(some, written + i * kWords);
+        _mm512_storeu_si512(rows + n, _mm512_maskz_compress_epi32(some, near));
+        n += std::popcount(uint32_t(some));
+      }
+      if (n >= kRoom) score_rows();
+    }
+    score_rows();
+  };
+  auto asked = [&] { return codes.bound(double(std::max(best.worst(), floor))); };
+  const float first = std::max(asked(), kth_largest_or_less(found.most(head), k));
+  offer_between(first, std::numeric_limits<float>::infinity());
+  const float second = asked();
+  if (second < first) offer_between(second, first);
+}
+
+// Finds the bounds of `heads` heads in these blocks and offers the words to their bests.
+template <class T>
+void consider_coarse(const Memory<T>& memory, const CoarseWords& coarse, const CoarseQuery* codes, const T* queries,
+                     const T* norms, T floor, int k, int64_t begin, int64_t end, int heads, CoarseBounds& found,
+                     Best<T>* best) {
+  find_bounds(heads, coarse, codes, memory.width(), begin, int(end - begin), found);
+  for (int h = 0; h < heads; ++h)
+    consider_bounds(memory, codes[h], queries + h * memory.stride(), norms[h], floor, k, begin, end,
+                    int64_t(memory.written().size()), found, h, best[h], [](int32_t) { return false; });
 }
 
 #endif

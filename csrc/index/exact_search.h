@@ -8,9 +8,8 @@
 #include <numeric>
 #include <vector>
 
-#include "index/best.h"
 #include "index/search.h"
-#include "index/coarse_search.h"
+#include "index/coarse_scan.h"
 #include "memory/words.h"
 #include "support/interrupt.h"
 #include "support/parallel.h"
@@ -92,12 +91,12 @@ T kth_largest(Vec<T> v, int k) {
 constexpr int kHeadsAtOnce = 4;  // heads whose scores of a stretch are held at a time
 constexpr int kBlocks = 16;      // of rows in a stretch: it is scored first and searched second
 
-// Offers a stretch of rows, at most kBlocks blocks, to every head's best.
+// Offers a stretch of rows, at most kBlocks blocks, to the best of each of some heads.
 template <class T>
 void consider(const Memory<T>& memory, Similarity kind, const T* queries, const T* norms, int k, const int32_t* some,
-              int count, std::vector<Best<T>>& best) {
+              int count, Best<T>* best, int heads) {
   constexpr int L = RowBlock<T>::kRows;
-  const int width = memory.stride(), heads = int(best.size()), heads_at_once = std::min(heads, kHeadsAtOnce);
+  const int width = memory.stride(), heads_at_once = std::min(heads, kHeadsAtOnce);
   Vec<T> found[kHeadsAtOnce][kBlocks], most[kHeadsAtOnce];
   for (int from = 0; from < heads; from += heads_at_once) {
     const int to = std::min(heads, from + heads_at_once);
@@ -233,7 +232,7 @@ class ExactSearch final : public Search<T> {
       const int count = int(std::min<int64_t>(kStretch, end - i));
       if (memory.has_initial()) std::iota(some, some + count, int32_t(i));
       consider(memory, asked.similarity, asked.words, asked.norms, asked.k,
-               memory.has_initial() ? some : memory.written().data() + i, count, with.best);
+               memory.has_initial() ? some : memory.written().data() + i, count, with.best.data(), asked.heads);
     }
   }
 

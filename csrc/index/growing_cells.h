@@ -33,19 +33,12 @@ class GrowingCells {
     std::vector<float> words(order.size() * at(width));
     for (size_t i = 0; i < order.size(); ++i)
       source.fetch(list.rows()[at(order[i])], words.data() + i * at(width));
-    cells_ = std::make_shared<Cells>(words.data(), list.size(), width, reach, threads, cell_order, kWords, &cell_,
+    cells_ = std::make_unique<Cells>(words.data(), list.size(), width, reach, threads, cell_order, kWords, &cell_,
                                      &distance_);
     for (int32_t& place : cell_order) place = order[at(place)];
-    list.reorder(cell_order);
+    list.join(late_, cell_order);
     hidden_.assign(order.size() / 64 + 1, 0);
   }
-
-  GrowingCells(const GrowingCells& other)
-      : late_(other.late_.codes()), width_(other.width_), chosen_for_(other.chosen_for_), cells_(other.cells_),
-        cell_(other.cell_), distance_(other.distance_), hidden_(other.hidden_), hidden_count_(other.hidden_count_) {
-    late_.copy_from(other.late_);
-  }
-  GrowingCells& operator=(const GrowingCells&) = delete;
 
   const Cells& cells() const { return *cells_; }
   CodeList& late() { return late_; }
@@ -80,9 +73,7 @@ class GrowingCells {
     }
     for (int32_t i = 0; i < late; ++i)
       from.push_back(before + i), cell.push_back(new_cell[at(i)]), distance.push_back(new_distance[at(i)]);
-    auto cells = std::make_shared<Cells>(*cells_);
-    cells->arrange(cell, distance, order);
-    cells_ = std::move(cells);
+    cells_->arrange(cell, distance, order);
     cell_.resize(left), distance_.resize(left);
     for (size_t i = 0; i < left; ++i) {
       cell_[i] = cell[at(order[i])], distance_[i] = distance[at(order[i])];
@@ -115,7 +106,7 @@ class GrowingCells {
   CodeList late_;
   int32_t width_;
   int32_t chosen_for_;  // words that there were then
-  std::shared_ptr<const Cells> cells_;
+  std::unique_ptr<Cells> cells_;
   std::vector<int32_t> cell_;     // by place in the list
   std::vector<float> distance_;   // from the centroid, likewise
   std::vector<uint64_t> hidden_;

@@ -19,12 +19,10 @@ class Numbers {
  public:
   explicit Numbers(const IndexSettings& settings) : kind_(settings.kind), left_(settings.numbers) {}
   template <class Number>
-  void take(const char* name, Number& value) {
+  void take(const char* name, Number& value, int64_t low = INT64_MIN, int64_t high = INT64_MAX) {
     const auto at = left_.find(name);
     if (at == left_.end()) return;
-    value = static_cast<Number>(at->second);
-    if (static_cast<int64_t>(value) != at->second)
-      throw std::invalid_argument(std::string(name) + ": expected a smaller number, got " + std::to_string(at->second));
+    value = static_cast<Number>(require_within(name, at->second, low, high));
     left_.erase(at);
   }
   void done() const {
@@ -42,31 +40,30 @@ inline std::unique_ptr<CandidateIndex> make_index(const IndexSettings& settings,
   Numbers numbers(settings);
   if (settings.kind == "kdtree") {
     KDForestSettings s;
-    numbers.take("trees", s.trees);
-    numbers.take("checks", s.checks);
-    numbers.take("leaf", s.leaf);
+    numbers.take("trees", s.trees, 1, KDForest::kMaxTrees);
+    numbers.take("checks", s.checks, 1, INT32_MAX);
+    numbers.take("leaf", s.leaf, 1, kBucketEntries);
     numbers.take("seed", s.seed);
     numbers.done();
     return std::make_unique<KDForest>(rows, width, s, source);
   }
   if (settings.kind == "lsh") {
     LSHSettings s;
-    numbers.take("tables", s.tables);
-    numbers.take("bits", s.bits);
-    numbers.take("probes", s.probes);
-    numbers.take("checks", s.checks);
-    numbers.take("few", s.few);
+    numbers.take("tables", s.tables, 1, LSH::kMaxTables);
+    numbers.take("bits", s.bits, 0, LSH::kMaxBits);
+    numbers.take("probes", s.probes, 1, 1 << 20);
+    numbers.take("checks", s.checks, 1, INT32_MAX);
+    numbers.take("few", s.few, 1, INT32_MAX);
     numbers.take("seed", s.seed);
     numbers.done();
-    s = LSH::checked(s, rows);
-    if (s.few >= rows) return std::make_unique<LSHList>(rows, width, LSHListSettings{s.checks, s.seed}, source);
+    if (s.few >= rows) return std::make_unique<LSHList>(rows, width, s.checks, s.seed, source);
     return std::make_unique<LSH>(rows, width, s, source);
   }
   if (settings.kind == "scan") {
     ScanSettings s;
-    numbers.take("checks", s.checks);
-    numbers.take("reach", s.reach);
-    numbers.take("cells_from", s.cells_from);
+    numbers.take("checks", s.checks, 1, INT32_MAX);
+    numbers.take("reach", s.reach, 0, 100);
+    numbers.take("cells_from", s.cells_from, 1, INT32_MAX);
     numbers.take("seed", s.seed);
     numbers.done();
     s.by_distance = settings.by_distance;

@@ -9,11 +9,10 @@
 // 4 to 5 words, about 26 bytes in all; nothing for rows that are not indexed.
 #pragma once
 
-#include <limits>
+#include <algorithm>
 
-#include "index/centred_projection.h"
-#include "index/heap.h"
-#include "support/interrupt.h"
+#include "index/projection.h"
+#include "index/bucket.h"
 #include "support/parallel.h"
 #include "index/kd_tree.h"
 
@@ -31,7 +30,7 @@ class KDForest final : public CandidateIndex {
   static constexpr int32_t kMaxTrees = 32;
 
   KDForest(int32_t capacity, int32_t word_size, const KDForestSettings& settings, const WordSource* source = nullptr)
-      : CandidateIndex(capacity, word_size), settings_(checked(settings)) {
+      : CandidateIndex(capacity, word_size), settings_(settings) {
     source_ = source;
     projection_ = CentredProjection(word_size, kSketchBits, settings_.seed);
     slots_ = LazyArray<int32_t>(at(capacity) * at(settings_.trees));
@@ -41,55 +40,31 @@ class KDForest final : public CandidateIndex {
     stride_ = at(trees_[0].rotated_size());
   }
 
-  void insert(int32_t row, const float* word) override {
-    check_row(row);
-    check_absent(row, contains(row));
-    check_word(row, word);
-    check_source();
-    rotated_.resize(at(settings_.trees) * stride_);
-    rotate(word, rotated_.data());
-    int32_t leaves[kMaxTrees];
-    descend(rotated_.data(), leaves);
-    float projections[kSketchBits];
-    projection_.project(word, projections);
-    const uint32_t sketch = Projection::signs(projections, kSketchBits);
+  void put(int32_t row, const float* word) override {
+    const Placed placed(*this, word);
     for (int32_t t = 0; t < settings_.trees; ++t)
-      trees_[at(t)].insert(leaves[t], row, rotated_.data() + at(t) * stride_, sketch, slots_, source_);
+      trees_[at(t)].insert(placed.leaves[t], row, rotated_.data() + at(t) * stride_, placed.sketch, slots_, source_);
     if (++size_ == kDense) expect_dense();
-    watch_centre(projections);
-    count_insertion();
+    watch_centre(placed.projections);
   }
 
-  void remove(int32_t row) override {
-    check_row(row);
-    check_present(row, contains(row));
+  void take(int32_t row) override {
     for (const KDTree& tree : trees_) tree.prefetch_block(row, slots_);
     for (KDTree& tree : trees_) tree.remove(row, slots_);
     --size_;
   }
 
-  void update(int32_t row, const float* word) override {
-    check_row(row);
-    check_present(row, contains(row));
-    check_word(row, word);
-    check_source();
+  void replace(int32_t row, const float* word) override {
     for (const KDTree& tree : trees_) tree.prefetch_block(row, slots_);
-    rotated_.resize(at(settings_.trees) * stride_);
-    rotate(word, rotated_.data());
-    int32_t leaves[kMaxTrees];
-    descend(rotated_.data(), leaves);
-    float projections[kSketchBits];
-    projection_.project(word, projections);
-    const uint32_t sketch = Projection::signs(projections, kSketchBits);
+    const Placed placed(*this, word);
     for (int32_t t = 0; t < settings_.trees; ++t) {
       KDTree& tree = trees_[at(t)];
-      if (tree.keep(row, leaves[t], sketch, slots_)) continue;
+      if (tree.keep(row, placed.leaves[t], placed.sketch, slots_)) continue;
       tree.remove(row, slots_);  // may move the leaf just found, so it is looked up again
       const float* rotated = rotated_.data() + at(t) * stride_;
-      tree.insert(tree.descend(rotated), row, rotated, sketch, slots_, source_);
+      tree.insert(tree.descend(rotated), row, rotated, placed.sketch, slots_, source_);
     }
-    watch_centre(projections);
-    count_insertion();
+    watch_centre(placed.projections);
   }
 
   bool contains(int32_t row) const override {
@@ -107,7 +82,7 @@ class KDForest final : public CandidateIndex {
 
   int32_t max_candidates() const override { return std::min(settings_.checks, capacity_); }
 
-  int32_t query(const float* query, Scratch& scratch, int32_t* out) const override {
+  int32_t propose(const float* query, Scratch& scratch, int32_t* out) const override {
     if (size_ <= max_candidates()) {
       int32_t n = 0;
       trees_[0].each_row([&](int32_t row) { out[n++] = row; });
@@ -147,55 +122,22 @@ class KDForest final : public CandidateIndex {
     trees_[0].each_row([&](int32_t row) { out.push_back(row); });
   }
 
-  void build(const int32_t* rows, int32_t n, int threads) override {
-    check_source();
-    clear();
-    for (int32_t i = 0; i < n; ++i) {
-      check_row(rows[i]);
-      check_absent(rows[i], contains(rows[i]));
-      slots_[at(rows[i]) * at(settings_.trees)] = -1;
-    }
+  void fill(const int32_t* rows, int32_t n, int threads) override {
     LazyArray<float> words(at(n) * at(word_size_));
     if (n >= kDense) words.expect_dense();
     std::vector<uint32_t> sketches(at(n));
     projection_.centre_on(rows, n, word_size_, *source_);
-    try {
-      parallel_parts(n, threads, [&](int32_t begin, int32_t end) {
-        for (int32_t i = begin; i < end; ++i) {
-          if (i % 1024 == 0) check_interrupt();
-          float* word = words.data() + at(i) * at(word_size_);
-          source_->fetch(rows[i], word);
-          check_word(rows[i], word);
-          sketches[at(i)] = sketch_of(word);
-        }
-      });
-    } catch (...) {
-      clear();
-      throw;
-    }
+    fetch_all(rows, n, threads, [&] {
+      return [&](int32_t i, const float* word) {
+        std::copy_n(word, word_size_, words.data() + at(i) * at(word_size_));
+        sketches[at(i)] = sketch_of(word);
+      };
+    });
     if (n >= kDense) expect_dense();
     parallel_parts(settings_.trees, threads, [&](int32_t begin, int32_t end) {
       for (int32_t t = begin; t < end; ++t) trees_[at(t)].build(rows, words.data(), sketches.data(), n, slots_);
     });
     size_ = n;
-  }
-
-  std::unique_ptr<CandidateIndex> clone() const override {
-    auto copy = std::make_unique<KDForest>(capacity_, word_size_, settings_, source_);
-    trees_[0].each_row([&](int32_t row) {
-      for (size_t t = 0; t < trees_.size(); ++t)
-        copy->slots_[at(row) * trees_.size() + t] = slots_[at(row) * trees_.size() + t];
-    });
-    for (size_t t = 0; t < trees_.size(); ++t) copy->trees_[t].copy_from(trees_[t]);
-    copy->projection_ = projection_;
-    copy->size_ = size_;
-    copy->insertions_ = insertions_;
-    copy->rebuilds_ = rebuilds_;
-    return copy;
-  }
-
-  std::unique_ptr<CandidateIndex> fresh() const override {
-    return std::make_unique<KDForest>(capacity_, word_size_, settings_, source_);
   }
 
   size_t bytes() const override {
@@ -204,25 +146,23 @@ class KDForest final : public CandidateIndex {
     return sum;
   }
 
-  const KDForestSettings& settings() const { return settings_; }
-
  private:
   static constexpr int32_t kSketchBits = 32;
   static constexpr int32_t kLanes = 8;  // best bins opened at a time, so that their cache misses overlap
 
-  static size_t at(int32_t i) { return static_cast<size_t>(i); }
-
-  static KDForestSettings checked(const KDForestSettings& s) {
-    auto within = [](const char* name, int32_t value, int32_t low, int32_t high) {
-      if (value < low || value > high)
-        throw std::invalid_argument(std::string(name) + ": expected " + std::to_string(low) + ".." +
-                                    std::to_string(high) + ", got " + std::to_string(value));
-    };
-    within("trees", s.trees, 1, kMaxTrees);
-    within("checks", s.checks, 1, std::numeric_limits<int32_t>::max());
-    within("leaf", s.leaf, 1, kBucketEntries);
-    return s;
-  }
+  // Where a word goes; `rotated_` is the word as each tree sees it.
+  struct Placed {
+    Placed(KDForest& forest, const float* word) {
+      forest.rotated_.resize(forest.trees_.size() * forest.stride_);
+      forest.rotate(word, forest.rotated_.data());
+      forest.descend(forest.rotated_.data(), leaves);
+      forest.projection_.project(word, projections);
+      sketch = Projection::signs(projections, kSketchBits);
+    }
+    int32_t leaves[kMaxTrees];
+    float projections[kSketchBits];
+    uint32_t sketch;
+  };
 
   void expect_dense() {
     slots_.expect_dense();

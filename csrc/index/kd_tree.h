@@ -160,14 +160,6 @@ class KDTree {
     }
   }
 
-  void copy_from(const KDTree& other) {
-    std::memcpy(nodes_.data(), other.nodes_.data(), at(other.used_nodes_) * sizeof(Node));
-    pool_.copy_from(other.pool_, 0);
-    used_nodes_ = other.used_nodes_;
-    free_pair_ = other.free_pair_;
-    random_ = other.random_;
-  }
-
   void expect_dense() {
     nodes_.expect_dense();
     pool_.expect_dense();
@@ -287,7 +279,7 @@ class KDTree {
     const int32_t head = nodes_[at(node)].down;
     const Bucket old = pool_[head];
     const float* words[kBucketEntries + 1];
-    float values[kBucketEntries + 1];
+    float values[kSample];
     int32_t entries[kBucketEntries + 1], n = 0;
     fetched_.resize(at(kBucketEntries + 1) * at(rotated_size()));
     float* plain = fetched_.data() + at(kBucketEntries) * at(rotated_size());

@@ -8,10 +8,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "index/best.h"
 #include "index/exact_search.h"
 #include "index/search.h"
-#include "index/coarse_search.h"
+#include "index/coarse_scan.h"
 #include "support/interrupt.h"
 #include "support/simd.h"
 

@@ -3,7 +3,7 @@
 // Charikar 2002, 'Similarity estimation techniques from rounding algorithms' (sign projections); Lv et al. 2007,
 // 'Multi-probe LSH' (buckets in order of the squared margins of the flipped bits, here over all tables at once).
 //
-// The hashes cut space through the centre of the words, not through the origin (centred_projection.h). Beside each
+// The hashes cut space through the centre of the words, not through the origin (projection.h). Beside each
 // row is a sketch of its word, more signs; of all entries in the probed buckets only the `checks` nearest by sketch are
 // proposed. Up to `few` words lie in one list of sketches (sketch_list.h), as if in a single bucket that is always
 // probed; more of them lie in tables (lsh_tables.h). Where there can be no more than `few`, lsh_list.h is used instead. Made for cosine similarity, with words and queries of unit length.
@@ -12,12 +12,11 @@
 // indexed. Cost: insert and remove O(tables); query O(probes).
 #pragma once
 
-#include <limits>
+#include <memory>
 
-#include "index/centred_projection.h"
+#include "index/projection.h"
 #include "index/sketch_list.h"
 #include "index/lsh_tables.h"
-#include "support/interrupt.h"
 
 namespace sparsam::SPARSAM_ISA {
 
@@ -38,17 +37,13 @@ class LSH final : public CandidateIndex {
 
   LSH(int32_t capacity, int32_t word_size, const LSHSettings& settings, const WordSource* source = nullptr)
       : CandidateIndex(capacity, word_size),
-        settings_(checked(settings, capacity)),
+        settings_(with_bits(settings, capacity)),
         projection_(word_size, std::max(kListBits, kSketchBits + settings_.tables * settings_.bits), settings_.seed),
         place_(at(capacity)) {
     source_ = source;
   }
 
-  void insert(int32_t row, const float* word) override {
-    check_row(row);
-    check_absent(row, contains(row));
-    check_word(row, word);
-    check_source();
+  void put(int32_t row, const float* word) override {
     float projections[kMaxProjections];
     project(word, projections);
     if (tables_) {
@@ -56,18 +51,15 @@ class LSH final : public CandidateIndex {
       hash(projections, keys);
       tables_->insert(row, keys, sketch(projections));
     } else {
-      push(row, long_sketch(projections));
+      add(row, long_sketch(projections));
     }
     if (list_.size() > settings_.few)
       begin_tables();
     else
       watch_centre(projections);
-    count_insertion();
   }
 
-  void remove(int32_t row) override {
-    check_row(row);
-    check_present(row, contains(row));
+  void take(int32_t row) override {
     if (tables_) {
       tables_->remove(row);
       if (tables_->size() < settings_.few / 4 && source_ != nullptr) end_tables();
@@ -79,11 +71,7 @@ class LSH final : public CandidateIndex {
     }
   }
 
-  void update(int32_t row, const float* word) override {
-    check_row(row);
-    check_present(row, contains(row));
-    check_word(row, word);
-    check_source();
+  void replace(int32_t row, const float* word) override {
     if (tables_) tables_->prefetch(row);
     float projections[kMaxProjections];
     project(word, projections);
@@ -95,7 +83,6 @@ class LSH final : public CandidateIndex {
       list_.set(place_[at(row)] - 1, {long_sketch(projections)});
     }
     watch_centre(projections);
-    count_insertion();
   }
 
   bool contains(int32_t row) const override {
@@ -113,7 +100,7 @@ class LSH final : public CandidateIndex {
 
   int32_t max_candidates() const override { return std::min(settings_.checks, capacity_); }
 
-  int32_t query(const float* query, Scratch& scratch, int32_t* out) const override {
+  int32_t propose(const float* query, Scratch& scratch, int32_t* out) const override {
     scratch.numbers.resize(at(projection_.padded()));
     float* projections = scratch.numbers.data();
     project(query, projections);
@@ -137,30 +124,9 @@ class LSH final : public CandidateIndex {
       out.insert(out.end(), list_.rows().begin(), list_.rows().end());
   }
 
-  void build(const int32_t* rows, int32_t n, int threads) override {
-    check_source();
-    clear();
-    check_distinct(rows, n);
+  void fill(const int32_t* rows, int32_t n, int threads) override {
     projection_.centre_on(rows, n, word_size_, *source_);
     take_in(rows, n, threads);
-  }
-
-  std::unique_ptr<CandidateIndex> clone() const override {
-    auto copy = std::make_unique<LSH>(capacity_, word_size_, settings_, source_);
-    copy->list_ = list_;
-    for (const int32_t row : list_.rows()) copy->place_[at(row)] = place_[at(row)];
-    if (tables_) {
-      copy->tables_ = std::make_unique<LSHTables>(capacity_, settings_.tables, settings_.bits);
-      copy->tables_->copy_from(*tables_);
-    }
-    copy->projection_ = projection_;
-    copy->insertions_ = insertions_;
-    copy->rebuilds_ = rebuilds_;
-    return copy;
-  }
-
-  std::unique_ptr<CandidateIndex> fresh() const override {
-    return std::make_unique<LSH>(capacity_, word_size_, settings_, source_);
   }
 
   size_t bytes() const override {
@@ -168,44 +134,17 @@ class LSH final : public CandidateIndex {
     return held + projection_.bytes();
   }
 
-  const LSHSettings& settings() const { return settings_; }
-
-  // std::invalid_argument where they make no sense; as many bits as the capacity can use where none are given.
-  static LSHSettings checked(LSHSettings s, int32_t capacity) {
-    auto within = [](const char* name, int32_t value, int32_t low, int32_t high) {
-      if (value < low || value > high)
-        throw std::invalid_argument(std::string(name) + ": expected " + std::to_string(low) + ".." +
-                                    std::to_string(high) + ", got " + std::to_string(value));
-    };
-    within("tables", s.tables, 1, kMaxTables);
-    within("bits", s.bits, 0, kMaxBits);
-    within("probes", s.probes, 1, 1 << 20);
-    within("checks", s.checks, 1, std::numeric_limits<int32_t>::max());
-    within("few", s.few, 1, std::numeric_limits<int32_t>::max());
-    if (s.bits == 0) {
-      s.bits = 1;
-      while (s.bits < kMaxBits && (int64_t{LSHTables::kLoad} << s.bits) < capacity) ++s.bits;
-    }
-    return s;
-  }
-
  private:
   static constexpr int32_t kSketchBits = 32, kListBits = 64;
   static constexpr int32_t kMaxProjections = kSketchBits + kMaxTables * kMaxBits + Projection::kLanes;
   static_assert(kListBits == 2 * kSketchBits && kListBits % Projection::kLanes == 0);
 
-  static size_t at(int32_t i) { return static_cast<size_t>(i); }
-
-  void check_distinct(const int32_t* rows, int32_t n) {
-    int32_t marked = 0;
-    bool distinct = true;
-    for (; marked < n && distinct; marked += distinct) {
-      check_row(rows[marked]);
-      distinct = place_[at(rows[marked])] == 0;
-      place_[at(rows[marked])] = 1;
-    }
-    for (int32_t i = 0; i < marked; ++i) place_[at(rows[i])] = 0;
-    if (!distinct) check_absent(rows[marked], true);
+  // As many bits as the capacity can use where none are given.
+  static LSHSettings with_bits(LSHSettings s, int32_t capacity) {
+    if (s.bits > 0) return s;
+    s.bits = 1;
+    while (s.bits < kMaxBits && (int64_t{LSHTables::kLoad} << s.bits) < capacity) ++s.bits;
+    return s;
   }
 
   // The list needs fewer projections than the tables, so no more are computed.
@@ -262,9 +201,8 @@ class LSH final : public CandidateIndex {
   }
 
   void begin_tables() {
-    const std::vector<int32_t> present = list_.rows();
-    projection_.centre_on(present.data(), list_.size(), word_size_, *source_);
-    take_in(present.data(), static_cast<int32_t>(present.size()), 1);
+    projection_.centre_on(list_.rows().data(), list_.size(), word_size_, *source_);
+    hash_again();
   }
 
   void end_tables() {
@@ -274,7 +212,7 @@ class LSH final : public CandidateIndex {
     take_in(present.data(), static_cast<int32_t>(present.size()), 1);
   }
 
-  void push(int32_t row, uint64_t sketch) { place_[at(row)] = list_.push(row, {sketch}) + 1; }
+  void add(int32_t row, uint64_t sketch) { place_[at(row)] = list_.push(row, {sketch}) + 1; }
 
   // Holds these rows and no others; words are read from the source and hashed about the centre.
   void take_in(const int32_t* rows, int32_t n, int threads) {
@@ -284,24 +222,20 @@ class LSH final : public CandidateIndex {
       tables_ = std::make_unique<LSHTables>(capacity_, settings_.tables, settings_.bits);
     std::vector<uint64_t> sketches(at(n));
     try {
-      parallel_parts(n, threads, [&](int32_t begin, int32_t end) {
-        std::vector<float> word(at(word_size_));
-        float projections[kMaxProjections];
-        for (int32_t i = begin; i < end; ++i) {
-          if (i % 1024 == 0) check_interrupt();
-          source_->fetch(rows[i], word.data());
-          check_word(rows[i], word.data());
-          project(word.data(), projections);
+      fetch_all(rows, n, threads, [&] {
+        return [&](int32_t i, const float* word) {
+          float projections[kMaxProjections];
+          project(word, projections);
           sketches[at(i)] = tables_ ? sketch(projections) : long_sketch(projections);
           for (int32_t t = 0; tables_ && t < settings_.tables; ++t) tables_->set_key(rows[i], t, key(projections, t));
-        }
+        };
       });
     } catch (...) {
       clear();
       throw;
     }
     if (tables_) return tables_->fill(rows, sketches.data(), n, threads);
-    for (int32_t i = 0; i < n; ++i) push(rows[i], sketches[at(i)]);
+    for (int32_t i = 0; i < n; ++i) add(rows[i], sketches[at(i)]);
   }
 
   LSHSettings settings_;

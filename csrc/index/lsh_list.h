@@ -17,39 +17,27 @@
 #include "index/projection.h"
 #include "index/sample_centre.h"
 #include "index/sketch_list.h"
-#include "support/interrupt.h"
-#include "support/parallel.h"
 #include "support/row_map.h"
 
 namespace sparsam::SPARSAM_ISA {
 
-struct LSHListSettings {
-  int32_t checks = 32;  // words proposed per query
-  uint64_t seed = 0;
-};
-
 class LSHList final : public CandidateIndex {
  public:
-  LSHList(int32_t capacity, int32_t word_size, const LSHListSettings& settings, const WordSource* source = nullptr)
-      : CandidateIndex(capacity, word_size), settings_(settings), projection_(word_size, kBits, settings.seed),
-        centre_(word_size, settings.seed), shift_(kBits, 0.0f) {
+  // `checks` words are proposed per query.
+  LSHList(int32_t capacity, int32_t word_size, int32_t checks, uint64_t seed, const WordSource* source = nullptr)
+      : CandidateIndex(capacity, word_size), checks_(checks), projection_(word_size, kBits, seed),
+        centre_(word_size, seed), shift_(kBits, 0.0f) {
     source_ = source;
   }
 
   bool is_value() const override { return true; }
 
-  void insert(int32_t row, const float* word) override {
-    check_row(row);
-    check_absent(row, contains(row));
-    check_word(row, word);
-    check_source();
+  void put(int32_t row, const float* word) override {
     places_.insert(row, list_.push(row, sketch(word)));
     centre_.inserted(row);
   }
 
-  void remove(int32_t row) override {
-    check_row(row);
-    check_present(row, contains(row));
+  void take(int32_t row) override {
     const int32_t place = places_.find(row);
     places_.move(list_.row(list_.size() - 1), place);
     places_.erase(row);
@@ -57,10 +45,7 @@ class LSHList final : public CandidateIndex {
     centre_.removed(row);
   }
 
-  void update(int32_t row, const float* word) override {
-    check_row(row);
-    check_present(row, contains(row));
-    check_word(row, word);
+  void replace(int32_t row, const float* word) override {
     list_.set(places_.find(row), sketch(word));
     centre_.updated(row);
   }
@@ -77,63 +62,29 @@ class LSHList final : public CandidateIndex {
 
   // All sketches about the present centre; while every word is proposed anyway, they need not be right.
   void settle(int threads) override {
-    if (!centre_.is_stale() || size() <= settings_.checks) return;
+    if (!centre_.is_stale() || size() <= checks_) return;
     check_source();
     if (centre_.refresh(centre_.is_incomplete() ? list_.rows() : std::vector<int32_t>(), *source_)) sketch_all(threads);
   }
 
-  int32_t max_candidates() const override { return std::min(settings_.checks, capacity_); }
+  int32_t max_candidates() const override { return std::min(checks_, capacity_); }
 
-  int32_t query(const float* query, Scratch& scratch, int32_t* out) const override {
-    const int32_t count = list_.nearest(sketch(query), max_candidates(), scratch.distances, scratch.seen, out);
-    std::sort(out, out + count);
-    return count;
-  }
-
-  void query_all(const float* queries, int heads, Scratch& scratch, int32_t* out, int32_t stride, int32_t* counts,
-                 const uint64_t* hidden) const override {
-    for (int h = 0; h < heads; ++h) {
-      int32_t* found = out + h * stride;
-      const Sketches::Sketch asked = sketch(queries + h * word_size_);
-      const int32_t n = list_.nearest(asked, max_candidates(), scratch.distances, scratch.seen, found);
-      counts[h] = hidden == nullptr ? n : drop_hidden(found, n, hidden);
-    }
+  int32_t propose(const float* query, Scratch& scratch, int32_t* out) const override {
+    return list_.nearest(sketch(query), max_candidates(), scratch.distances, scratch.seen, out);
   }
 
   void rows(std::vector<int32_t>& out) const override {
     out.insert(out.end(), list_.rows().begin(), list_.rows().end());
   }
 
-  void build(const int32_t* rows, int32_t n, int threads) override {
-    check_source();
-    clear();
-    try {
-      for (int32_t i = 0; i < n; ++i) {
-        if (i % 4096 == 0) check_interrupt();
-        check_row(rows[i]);
-        check_absent(rows[i], contains(rows[i]));
-        places_.insert(rows[i], list_.push(rows[i], {}));
-        centre_.inserted(rows[i]);
-      }
-      if (n > 0) centre_.refresh({}, *source_);
-      sketch_all(threads);
-    } catch (...) {
-      clear();
-      throw;
+  void fill(const int32_t* rows, int32_t n, int threads) override {
+    for (int32_t i = 0; i < n; ++i) {
+      if (i % 4096 == 0) check_interrupt();
+      places_.insert(rows[i], list_.push(rows[i], {}));
+      centre_.inserted(rows[i]);
     }
-  }
-
-  std::unique_ptr<CandidateIndex> clone() const override {
-    auto copy = std::make_unique<LSHList>(capacity_, word_size_, settings_, source_);
-    copy->list_ = list_;
-    copy->places_ = places_;
-    copy->centre_ = centre_;
-    copy->shift_ = shift_;
-    return copy;
-  }
-
-  std::unique_ptr<CandidateIndex> fresh() const override {
-    return std::make_unique<LSHList>(capacity_, word_size_, settings_, source_);
+    if (n > 0) centre_.refresh({}, *source_);
+    sketch_all(threads);
   }
 
   size_t bytes() const override { return list_.bytes() + places_.bytes() + projection_.bytes(); }
@@ -154,19 +105,11 @@ class LSHList final : public CandidateIndex {
 
   void sketch_all(int threads) {
     projection_.project(centre_.centre(), shift_.data(), kBits);
-    parallel_parts(size(), threads, [&](int32_t begin, int32_t end) {
-      std::vector<float> word(static_cast<size_t>(word_size_));
-      for (int32_t place = begin; place < end; ++place) {
-        if (place % 1024 == 0) check_interrupt();
-        const int32_t row = list_.row(place);
-        source_->fetch(row, word.data());
-        check_word(row, word.data());
-        list_.set(place, sketch(word.data()));
-      }
-    });
+    fetch_all(list_.rows().data(), size(), threads,
+              [&] { return [&](int32_t place, const float* word) { list_.set(place, sketch(word)); }; });
   }
 
-  LSHListSettings settings_;
+  int32_t checks_;
   Projection projection_;
   Sketches list_;
   RowMap places_;

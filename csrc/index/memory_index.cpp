@@ -1,8 +1,9 @@
 #include "index/memory_index.h"
 
 #include <algorithm>
+#include <mutex>
+#include <numeric>
 
-#include "index/overlay.h"
 #include "support/interrupt.h"
 
 namespace sparsam {
@@ -56,6 +57,22 @@ class IndexPool {
   }
 };
 
+// Notes the words that are there and those that no index can place; returns the rows of all others.
+template <class Words>
+std::vector<int32_t> placed(const Words& words, const std::vector<int32_t>& rows, bool unit, RowSet& present,
+                            std::set<int32_t>& unplaced) {
+  std::vector<int32_t> out;
+  for (const int32_t row : rows) {
+    if (words.norm(row) == 0) continue;
+    present.insert(row);
+    if (has_place(words.norm(row), unit))
+      out.push_back(row);
+    else
+      unplaced.insert(row);
+  }
+  return out;
+}
+
 }  // namespace
 
 template <class T>
@@ -86,7 +103,7 @@ bool MemoryIndex<T>::makes_a_value() {
 
 template <class T>
 IndexSettings MemoryIndex<T>::own_settings() {
-  if (makes_a_value()) return settings_;
+  if (!memory_.has_initial() || makes_a_value()) return settings_;
   IndexSettings scan;
   scan.kind = "scan";
   scan.by_distance = settings_.by_distance;
@@ -107,12 +124,10 @@ bool MemoryIndex<T>::wants_exact() const {
 template <class T>
 void MemoryIndex<T>::discard() {
   if (index_ == nullptr) return;
-  auto* overlay = dynamic_cast<OverlayIndex*>(index_.get());
-  if (overlay == nullptr)
-    IndexPool::give(settings_, std::move(index_));
-  else
-    IndexPool::give(own_settings(), overlay->take_own());
-  index_ = nullptr;
+  IndexPool::give(own_settings(), std::move(index_));
+  base_ = nullptr;
+  hidden_ = {};
+  hidden_count_ = 0;
   present_.reset();
   unplaced_.clear();
 }
@@ -154,30 +169,41 @@ void MemoryIndex<T>::take_in(int32_t row) {
   changed_ = true;
   const bool was_present = present_->contains(row) && unplaced_.erase(row) == 0;
   if (!memory_.is_written(row)) {  // taken back to before its first write
-    if (memory_.has_initial()) {
-      auto* overlay = dynamic_cast<OverlayIndex*>(index_.get());
-      if (overlay != nullptr && overlay->restore(row)) return present_->insert(row);
-    } else {
+    if (base_ == nullptr) {
       if (was_present) index_->remove(row);
       return present_->erase(row);
     }
+    if (base_->index->contains(row)) {
+      if (index_->contains(row)) index_->remove(row);
+      uint64_t& bits = hidden_[size_t(row) / 64];
+      hidden_count_ -= int32_t(bits >> (row % 64) & 1);
+      bits &= ~(uint64_t{1} << (row % 64));
+      return present_->insert(row);
+    }
   }
   if (memory_.norm(row) == 0) {
-    if (was_present) index_->remove(row);
+    if (was_present) take_out(row);
     return present_->erase(row);
   }
   if (!has_place(memory_.norm(row), unit_)) {
-    if (was_present) index_->remove(row);
+    if (was_present) take_out(row);
     unplaced_.insert(row);
     return present_->insert(row);
   }
   words_.fetch(row, word_.data());
-  if (was_present) {
-    index_->update(row, word_.data());
-  } else {
-    index_->insert(row, word_.data());
+  if (was_present && (base_ == nullptr || index_->contains(row))) return index_->update(row, word_.data());
+  index_->insert(row, word_.data());
+  if (was_present)
+    hide(row);
+  else
     present_->insert(row);
-  }
+}
+
+// From the index, or out of sight in the base.
+template <class T>
+void MemoryIndex<T>::take_out(int32_t row) {
+  if (base_ == nullptr || index_->contains(row)) return index_->remove(row);
+  hide(row);
 }
 
 template <class T>
@@ -192,38 +218,26 @@ template <class T>
 void MemoryIndex<T>::build(int threads) {
   std::vector<int32_t> written = memory_.written();
   std::sort(written.begin(), written.end());
-  if (memory_.has_initial()) {
-    const auto base = base_of(*memory_.initial(), threads);
-    auto own = IndexPool::take(own_settings(), memory_.rows(), memory_.width());
-    index_ = std::make_unique<OverlayIndex>(base->index, std::move(own), &words_);
-    present_.emplace(base->present);
-    unplaced_ = base->unplaced;
-    try {
+  if (memory_.has_initial()) base_ = base_of(*memory_.initial(), threads);
+  index_ = IndexPool::take(own_settings(), memory_.rows(), memory_.width());
+  index_->bind(&words_);
+  try {
+    if (base_ != nullptr) {
+      hidden_ = LazyArray<uint64_t>((size_t(memory_.rows()) + 63) / 64);
+      present_.emplace(base_->present);
+      unplaced_ = base_->unplaced;
       take_in_all(written);
-      index_->start(steps_, threads);
-    } catch (...) {
-      discard();
-      throw;
+    } else {
+      present_.emplace(memory_.rows());
+      unplaced_.clear();
+      const std::vector<int32_t> rows = placed(memory_, written, unit_, *present_, unplaced_);
+      index_->build(rows.data(), static_cast<int32_t>(rows.size()), threads);
     }
-    changed_ = false;
-    return;
+    index_->start(steps_, threads);
+  } catch (...) {
+    discard();
+    throw;
   }
-  auto own = IndexPool::take(settings_, memory_.rows(), memory_.width());
-  own->bind(&words_);
-  present_.emplace(memory_.rows());
-  unplaced_.clear();
-  std::vector<int32_t> rows;
-  for (const int32_t row : written) {
-    if (memory_.norm(row) == 0) continue;
-    present_->insert(row);
-    if (has_place(memory_.norm(row), unit_))
-      rows.push_back(row);
-    else
-      unplaced_.insert(row);
-  }
-  own->build(rows.data(), static_cast<int32_t>(rows.size()), threads);
-  own->start(steps_, threads);
-  index_ = std::move(own);
   changed_ = false;
 }
 
@@ -236,22 +250,14 @@ std::shared_ptr<const IndexedBase> MemoryIndex<T>::base_of(const InitialWords<T>
     if (made->unit == unit_ && made->settings == settings_) return made;
   }
   const SeenWords<T, InitialWords<T>> words(initial, initial.width, unit_);
-  RowSet present(initial.rows);
-  std::set<int32_t> unplaced;
-  std::vector<int32_t> rows;
-  for (int32_t row = 0; row < initial.rows; ++row) {
-    if (initial.norm(row) == 0) continue;
-    present.insert(row);
-    if (has_place(initial.norm(row), unit_))
-      rows.push_back(row);
-    else
-      unplaced.insert(row);
-  }
-  auto index = make_index(settings_, initial.rows, initial.width, &words);
-  index->build(rows.data(), static_cast<int32_t>(rows.size()), threads);
-  index->freeze(threads);
-  index->bind(nullptr);
-  auto made = std::make_shared<const IndexedBase>(settings_, unit_, std::move(index), std::move(present), std::move(unplaced));
+  auto made = std::make_shared<IndexedBase>(settings_, unit_, initial.rows);
+  std::vector<int32_t> every(size_t(initial.rows));
+  std::iota(every.begin(), every.end(), 0);
+  const std::vector<int32_t> rows = placed(initial, every, unit_, made->present, made->unplaced);
+  made->index = make_index(settings_, initial.rows, initial.width, &words);
+  made->index->build(rows.data(), static_cast<int32_t>(rows.size()), threads);
+  made->index->freeze(threads);
+  made->index->bind(nullptr);
   if (initial.indexes.size() == kMost) initial.indexes.erase(initial.indexes.begin());
   initial.indexes.push_back(made);
   return made;
@@ -269,6 +275,16 @@ void MemoryIndex<T>::propose(const T* queries, int32_t width, const T* norms, in
       queries_[size_t(h) * size + j] = usable ? static_cast<float>(queries[size_t(h) * width + j] * scale) : 0.0f;
   }
   index_->query_all(queries_.data(), heads, scratch, out, stride, counts, nullptr);
+  if (base_ == nullptr) return;
+  const CandidateIndex& base = *base_->index;
+  const int32_t most = base.max_candidates();
+  base_rows_.resize(size_t(most) * size_t(heads));
+  base_counts_.resize(size_t(heads));
+  base.query_all(queries_.data(), heads, scratch, base_rows_.data(), most, base_counts_.data(), hidden_.data());
+  for (int h = 0; h < heads; ++h) {
+    std::copy_n(base_rows_.data() + h * most, base_counts_[size_t(h)], out + h * stride + counts[h]);
+    counts[h] += base_counts_[size_t(h)];
+  }
 }
 
 template class MemoryIndex<float>;

@@ -12,15 +12,17 @@
 // words of that moment in order of rows, by a call that finds it changed since it was built; a call of few steps that
 // finds many words searches exactly instead, which takes less time than building.
 //
-// Episodes that start from the same pre-loaded words share one index of those (kept with the InitialWords), and have
-// an OverlayIndex each, in which the words that they write lie in an index that is a value.
+// Episodes that start from the same pre-loaded words share one index of those, the base (kept with the InitialWords),
+// which does not change: rows whose word changed or went away are hidden in it, and the words that an episode writes
+// lie in an index of its own that is a value. A row is visible in one of the two, so candidates stay distinct. The own
+// index should keep no array by row, since rows lie scattered over the whole memory and every first touch of a page is
+// a page fault (a tenth of a step at a million words).
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -31,6 +33,7 @@
 #include "index/index_settings.h"
 #include "memory/row_set.h"
 #include "memory/timeline.h"
+#include "support/lazy_array.h"
 
 namespace sparsam {
 
@@ -61,16 +64,10 @@ class SeenWords final : public WordSource {
 
 // The index of a pre-loaded memory.
 struct IndexedBase final : WordIndex {
-  IndexedBase(IndexSettings settings, bool unit, std::shared_ptr<const CandidateIndex> index, RowSet present,
-              std::set<int32_t> unplaced)
-      : settings(std::move(settings)),
-        unit(unit),
-        index(std::move(index)),
-        present(std::move(present)),
-        unplaced(std::move(unplaced)) {}
+  IndexedBase(const IndexSettings& settings, bool unit, int32_t rows) : settings(settings), unit(unit), present(rows) {}
   IndexSettings settings;
   bool unit;
-  std::shared_ptr<const CandidateIndex> index;
+  std::unique_ptr<CandidateIndex> index;
   RowSet present;              // rows with a word
   std::set<int32_t> unplaced;  // those of them that are not in the index
 };
@@ -95,7 +92,9 @@ class MemoryIndex final : public WordIndex {
 
   // Whether search is exact because there are few words. Then nothing below may be called.
   bool is_exact() const { return index_ == nullptr; }
-  int32_t max_candidates() const { return index_->max_candidates(); }
+  int32_t max_candidates() const {
+    return std::min(memory_.rows(), index_->max_candidates() + (base_ ? base_->index->max_candidates() : 0));
+  }
   // Rows that may be among the most similar ones to queries that are finite and not zero; query h begins at
   // queries + h * width. Those for head h go to out + h * stride, their number to counts[h].
   void propose(const T* queries, int32_t width, const T* norms, int heads, CandidateIndex::Scratch& scratch,
@@ -110,7 +109,7 @@ class MemoryIndex final : public WordIndex {
   // The first row from `from` on whose word is zero.
   int32_t first_blank(int32_t from) const { return present_->first_absent(from); }
 
-  const CandidateIndex* index() const { return index_.get(); }
+  int32_t size() const { return index_->size() + (base_ ? base_->index->size() - hidden_count_ : 0); }  // words in it
   // What answers now: "linear" while search is exact, else the name of the kind.
   const std::string& used() const {
     static const std::string linear = "linear";
@@ -124,7 +123,7 @@ class MemoryIndex final : public WordIndex {
 
   bool wants_exact() const;
   bool makes_a_value();
-  IndexSettings own_settings();  // of the words written over pre-loaded ones
+  IndexSettings own_settings();  // of `index_`
   static IndexSettings with_distance(IndexSettings settings, bool by_distance) {
     settings.by_distance = by_distance;
     return settings;
@@ -132,6 +131,11 @@ class MemoryIndex final : public WordIndex {
   void build(int threads);
   void take_in(int32_t row);
   void take_in_all(const std::vector<int32_t>& rows);
+  void take_out(int32_t row);
+  void hide(int32_t row) {
+    hidden_[size_t(row) / 64] |= uint64_t{1} << (row % 64);
+    ++hidden_count_;
+  }
   void discard();
   std::shared_ptr<const IndexedBase> base_of(const InitialWords<T>& initial, int threads) const;
 
@@ -139,7 +143,10 @@ class MemoryIndex final : public WordIndex {
   const IndexSettings settings_;
   const bool unit_;
   SeenWords<T, Memory<T>> words_;
-  std::unique_ptr<CandidateIndex> index_;  // null while search is exact
+  std::unique_ptr<CandidateIndex> index_;  // null while search is exact; with a base, of the words written over it
+  std::shared_ptr<const IndexedBase> base_;  // null without pre-loaded words, and while search is exact
+  LazyArray<uint64_t> hidden_;               // rows that are hidden in the base, a bit each
+  int32_t hidden_count_ = 0;
   std::optional<RowSet> present_;          // rows in the index or unplaced
   std::set<int32_t> unplaced_;
   bool changed_ = false;                   // since it was built
@@ -148,6 +155,7 @@ class MemoryIndex final : public WordIndex {
   std::optional<bool> makes_a_value_;      // once it is known
   std::vector<float> word_;
   std::vector<float> queries_;
+  std::vector<int32_t> base_rows_, base_counts_;  // what the base proposes
 };
 
 // The index of a memory, null where the last call asked for exact search.

@@ -11,16 +11,14 @@
 // Memory per word of width 32: 16 bytes of code, 8 of factor and bias, 4 of row, 16 to 32 of the map from rows.
 #pragma once
 
-#include <limits>
+#include <memory>
 
 #include "index/candidate_index.h"
 #include "index/cells.h"
 #include "index/code_list.h"
-#include "index/code_reader.h"
 #include "index/growing_cells.h"
 #include "index/sample_centre.h"
 #include "support/interrupt.h"
-#include "support/parallel.h"
 
 namespace sparsam::SPARSAM_ISA {
 
@@ -35,52 +33,37 @@ struct ScanSettings {
 class Scan final : public CandidateIndex {
  public:
   Scan(int32_t capacity, int32_t word_size, const ScanSettings& settings, const WordSource* source = nullptr)
-      : CandidateIndex(capacity, word_size), settings_(checked(settings)), list_(word_size, settings.seed),
+      : CandidateIndex(capacity, word_size), settings_(settings), list_(word_size, settings.seed),
         centre_(word_size, settings.seed), work_(at(list_.codes().work_size())), code_(at(list_.codes().components())) {
     source_ = source;
   }
 
   bool is_value() const override { return true; }
 
-  void insert(int32_t row, const float* word) override {
-    check_row(row);
-    check_absent(row, contains(row));
-    check_word(row, word);
-    check_source();
-    changing();
-    CodeList& to = growing_ ? growing_->late() : list_;
+  void put(int32_t row, const float* word) override {
+    CodeList& to = changing();
     encode(to, to.push(row), word);
     centre_.inserted(row);
   }
 
-  void remove(int32_t row) override {
-    check_row(row);
-    check_present(row, contains(row));
-    changing();
-    const int32_t late = growing_ ? growing_->late().find(row) : -1;
-    if (late >= 0)
-      growing_->late().remove(late);
-    else if (growing_)
-      growing_->hide(list_.find(row));
+  void take(int32_t row) override {
+    CodeList& from = changing();
+    const int32_t place = from.find(row);
+    if (place >= 0)
+      from.remove(place);
     else
-      list_.remove(list_.find(row));
+      growing_->hide(list_.find(row));
     centre_.removed(row);
   }
 
-  void update(int32_t row, const float* word) override {
-    check_row(row);
-    check_present(row, contains(row));
-    check_word(row, word);
-    changing();
-    const int32_t late = growing_ ? growing_->late().find(row) : -1;
-    if (late >= 0) {
-      encode(growing_->late(), late, word);
-    } else if (growing_) {
+  void replace(int32_t row, const float* word) override {
+    CodeList& to = changing();
+    int32_t place = to.find(row);
+    if (place < 0) {
       growing_->hide(list_.find(row));
-      encode(growing_->late(), growing_->late().push(row), word);
-    } else {
-      encode(list_, list_.find(row), word);
+      place = to.push(row);
     }
+    encode(to, place, word);
     centre_.updated(row);
   }
 
@@ -130,13 +113,6 @@ class Scan final : public CandidateIndex {
   }
 
   int32_t max_candidates() const override { return std::min(settings_.checks, capacity_); }
-
-  int32_t query(const float* query, Scratch& scratch, int32_t* out) const override {
-    int32_t count = 0;
-    query_all(query, 1, scratch, out, max_candidates(), &count, nullptr);
-    std::sort(out, out + count);
-    return count;
-  }
 
   void query_all(const float* queries, int heads, Scratch& scratch, int32_t* out, int32_t stride, int32_t* counts,
                  const uint64_t* hidden) const override {
@@ -195,24 +171,15 @@ class Scan final : public CandidateIndex {
     each_row([&](int32_t row) { out.push_back(row); });
   }
 
-  void build(const int32_t* rows, int32_t n, int threads) override {
-    check_source();
-    clear();
-    try {
-      for (int32_t i = 0; i < n; ++i) {
-        if (i % 4096 == 0) check_interrupt();
-        check_row(rows[i]);
-        check_absent(rows[i], contains(rows[i]));
-        list_.push(rows[i]);
-        centre_.inserted(rows[i]);
-      }
-      if (n > 0) centre_.refresh({}, *source_);
-      list_.set_centre(centre_.centre());
-      encode_all(threads);
-    } catch (...) {
-      clear();
-      throw;
+  void fill(const int32_t* rows, int32_t n, int threads) override {
+    for (int32_t i = 0; i < n; ++i) {
+      if (i % 4096 == 0) check_interrupt();
+      list_.push(rows[i]);
+      centre_.inserted(rows[i]);
     }
+    if (n > 0) centre_.refresh({}, *source_);
+    list_.set_centre(centre_.centre());
+    encode_all(threads);
   }
 
   // Words are put in the order of cells, and queries read some of them instead of all.
@@ -223,52 +190,27 @@ class Scan final : public CandidateIndex {
     for (int32_t i = 0; i < size(); ++i) source_->fetch(list_.rows()[at(i)], words.data() + at(i) * at(word_size_));
     std::vector<int32_t> order;
     auto cells = std::make_shared<const Cells>(words.data(), size(), word_size_, reach(), threads, order);
-    list_.reorder(order);
+    list_.join(list_, order);
     cells_ = std::move(cells);
-  }
-
-  std::unique_ptr<CandidateIndex> clone() const override {
-    auto copy = std::make_unique<Scan>(capacity_, word_size_, settings_, source_);
-    copy->list_.copy_from(list_);
-    copy->centre_ = centre_;
-    copy->cells_ = cells_;
-    if (growing_) copy->growing_ = std::make_unique<GrowingCells>(*growing_);
-    copy->long_call_ = long_call_;
-    copy->changed_ = changed_;
-    return copy;
-  }
-
-  std::unique_ptr<CandidateIndex> fresh() const override {
-    return std::make_unique<Scan>(capacity_, word_size_, settings_, source_);
   }
 
   size_t bytes() const override {
     return list_.bytes() + (cells_ ? cells_->bytes() : 0) + (growing_ ? growing_->bytes() : 0);
   }
 
-  const ScanSettings& settings() const { return settings_; }
-
  private:
   using Head = Scratch::Head;
   static constexpr int32_t kSampled = 16, kMargin = 4;  // blocks of which one is sampled; see query_all
-  static size_t at(int32_t i) { return static_cast<size_t>(i); }
-  static ScanSettings checked(const ScanSettings& s) {
-    if (s.checks < 1) throw std::invalid_argument("checks: expected at least 1, got " + std::to_string(s.checks));
-    if (s.cells_from < 1)
-      throw std::invalid_argument("cells_from: expected at least 1, got " + std::to_string(s.cells_from));
-    if (s.reach < 0 || s.reach > 100)
-      throw std::invalid_argument("reach: expected 0 to 100, got " + std::to_string(s.reach));
-    return s;
-  }
   static std::vector<Head>& scratch_heads(Scratch& scratch, int heads) {
     if (scratch.heads.size() < at(heads)) scratch.heads.resize(at(heads));
     return scratch.heads;
   }
 
-  // Before a change: an index that was frozen is one no more.
-  void changing() {
+  // Before a change: an index that was frozen is one no more. Returns the list that words are written to.
+  CodeList& changing() {
     cells_.reset();
     changed_ = true;
+    return growing_ ? growing_->late() : list_;
   }
   void dissolve() {
     if (growing_) growing_->dissolve(list_);
@@ -288,16 +230,11 @@ class Scan final : public CandidateIndex {
   }
 
   void encode_all(int threads) {
-    parallel_parts(size(), threads, [&](int32_t begin, int32_t end) {
-      std::vector<float> word(at(word_size_)), work(work_.size());
-      std::vector<uint8_t> code(code_.size());
-      for (int32_t place = begin; place < end; ++place) {
-        if (place % 1024 == 0) check_interrupt();
-        const int32_t row = list_.rows()[at(place)];
-        source_->fetch(row, word.data());
-        check_word(row, word.data());
-        list_.encode(place, word.data(), settings_.by_distance, work.data(), code.data());
-      }
+    fetch_all(list_.rows().data(), size(), threads, [&] {
+      return [&, work = std::vector<float>(work_.size()), code = std::vector<uint8_t>(code_.size())](
+                 int32_t place, const float* word) mutable {
+        list_.encode(place, word, settings_.by_distance, work.data(), code.data());
+      };
     });
     list_.note_all_bounds();
   }

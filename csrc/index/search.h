@@ -2,10 +2,13 @@
 // before, and exact scores of what an index proposes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "memory/shape.h"
 #include "memory/words.h"
+#include "support/simd.h"
 
 namespace sparsam::SPARSAM_ISA {
 
@@ -30,6 +33,43 @@ class Search {
   virtual ~Search() = default;
   virtual bool serves(const Queries<T>& asked) const = 0;
   virtual void search(const Queries<T>& asked) = 0;
+};
+
+// The best K rows seen so far, best first; ties go to the lowest row.
+template <class T>
+class Best {
+ public:
+  Best(int k, int32_t* rows, T* scores) : k_(k), rows_(rows), scores_(scores) {}
+  T worst() const { return worst_; }  // no lower score is taken
+  void offer(T score, int32_t row) {
+    if (count_ == k_) {
+      if (!before(score, row, k_ - 1)) return;
+    } else {
+      ++count_;
+    }
+    int at = count_ - 1;
+    for (; at > 0 && before(score, row, at - 1); --at) {
+      rows_[at] = rows_[at - 1];
+      scores_[at] = scores_[at - 1];
+    }
+    rows_[at] = row;
+    scores_[at] = score;
+    if (count_ == k_) worst_ = scores_[k_ - 1];
+  }
+  void offer_all(const Best& other) {
+    for (int i = 0; i < other.count_; ++i) offer(other.scores_[i], other.rows_[i]);
+  }
+  bool is_full() const { return count_ == k_; }
+  bool holds(int32_t row) const { return std::find(rows_, rows_ + count_, row) != rows_ + count_; }
+
+ private:
+  bool before(T score, int32_t row, int at) const {
+    return score > scores_[at] || (score == scores_[at] && row < rows_[at]);
+  }
+  int k_, count_ = 0;
+  T worst_ = -std::numeric_limits<T>::infinity();
+  int32_t* rows_;
+  T* scores_;
 };
 
 }  // namespace sparsam::SPARSAM_ISA

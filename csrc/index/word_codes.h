@@ -48,7 +48,6 @@ class WordCodes {
 
   void set_centre(const float* centre) {
     rotation_.project(centre, centre_.data());
-    centred_ = std::any_of(centre_.begin(), centre_.end(), [](float x) { return x != 0.0f; });
   }
 
   // code[0, components()), one number of 0..15 each; `work` has work_size() floats.
@@ -103,7 +102,6 @@ class WordCodes {
   int32_t word_size_;
   Projection rotation_;
   std::vector<float> centre_;  // rotated
-  bool centred_ = false;       // it is not zero
 };
 
 }  // namespace sparsam::SPARSAM_ISA

@@ -5,10 +5,9 @@
 #include <vector>
 
 #include "memory/link_candidates.h"
-#include "memory/link_gradients.h"
-#include "memory/link_journal.h"
+#include "memory/gradients.h"
 #include "memory/links.h"
-#include "memory/row_slots.h"
+#include "memory/row_set.h"
 
 namespace sparsam::SPARSAM_ISA {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "memory/links.h"
-#include "support/aligned.h"
+#include "support/recycled.h"
 #include "support/simd.h"
 
 namespace sparsam::SPARSAM_ISA {
@@ -36,12 +36,49 @@ inline int position(const int32_t* in, int count, int32_t wanted) {
 template <class T>
 constexpr T kNoLink = 16 * std::numeric_limits<T>::min();
 
+#if SPARSAM_VECTOR_BYTES == 64
+// The `k` largest of 16 entries into `out`: ties to the lowest column, none that is not above 0, the rest empty.
+inline void keep_largest(int k, __m512 weights, __m512i columns, __mmask16 valid, const LinkRow<float>& out) {
+  const auto places = __mmask8((1u << k) - 1);
+  valid = _mm512_mask_cmp_ps_mask(valid, weights, _mm512_set1_ps(kNoLink<float>), _CMP_GT_OQ);
+  if (std::popcount(uint32_t(valid)) > k) {
+    weights = _mm512_maskz_mov_ps(valid, weights);
+    alignas(64) float each[16];
+    _mm512_store_ps(each, weights);
+    const __m512i one = _mm512_set1_epi32(1), most = _mm512_set1_epi32(k);
+    __m512i even = _mm512_setzero_si512(), odd = even;  // larger entries: two sums, so that neither waits
+#pragma GCC unroll 8
+    for (int m = 0; m < 16; m += 2) {
+      even = _mm512_mask_add_epi32(even, _mm512_cmp_ps_mask(_mm512_set1_ps(each[m]), weights, _CMP_GT_OQ), even, one);
+      odd = _mm512_mask_add_epi32(odd, _mm512_cmp_ps_mask(_mm512_set1_ps(each[m + 1]), weights, _CMP_GT_OQ), odd, one);
+    }
+    __m512i before = _mm512_add_epi32(even, odd);
+    __mmask16 kept = _mm512_mask_cmplt_epi32_mask(valid, before, most);
+    if (std::popcount(uint32_t(kept)) != k) {  // equal weights across the boundary
+      alignas(64) int32_t column[16];
+      _mm512_store_si512(column, columns);
+      for (int m = 0; m < 16; ++m)
+        before = _mm512_mask_add_epi32(
+            before,
+            _mm512_mask_cmplt_epi32_mask(_mm512_mask_cmp_ps_mask(valid, _mm512_set1_ps(each[m]), weights, _CMP_EQ_OQ),
+                                         _mm512_set1_epi32(column[m]), columns),
+            before, one);
+      kept = _mm512_mask_cmplt_epi32_mask(valid, before, most);
+    }
+    valid = kept;
+  }
+  const __m512i some = _mm512_maskz_compress_epi32(valid, columns);
+  _mm256_mask_storeu_epi32(out.columns, places, _mm512_castsi512_si256(some));
+  _mm256_mask_storeu_ps(out.weights, places, _mm512_castps512_ps256(_mm512_maskz_compress_ps(valid, weights)));
+}
+#endif
+
 // Entries of a row while it is being changed: more than it will keep. Columns are row numbers plus 1.
 template <class T>
 class Candidates {
  public:
   explicit Candidates(int capacity)
-      : columns_(capacity + 16), weights_(aligned_array<T>(capacity + 16)), ranks_(capacity + 16) {}
+      : columns_(capacity + 16), weights_(recycled_array<T>(capacity + 16)), ranks_(capacity + 16) {}
 
   int size() const { return size_; }
   int32_t column(int e) const { return columns_[e]; }
@@ -69,13 +106,12 @@ class Candidates {
     for (int at = 0; at < size_; at += 8)
       for (int e = at; e < at + 8; ++e) weights_[e] += more[e];
   }
-  const int32_t* columns() const { return columns_.data(); }
 
   // The `k` largest entries into `out`, ties to the lowest column and none that is not above 0; the rest is empty.
   void keep_largest(int k, const LinkRow<T>& out) {
 #if SPARSAM_VECTOR_BYTES == 64
     if constexpr (sizeof(T) == 4)
-      if (k <= 8 && keep_largest_in_vectors(k, out)) return;
+      if (k <= 8) return keep_largest_in_vectors(k, out);
 #endif
     const bool all = size_ <= k;
     if (!all) rank(k);
@@ -93,40 +129,17 @@ class Candidates {
 
  private:
 #if SPARSAM_VECTOR_BYTES == 64
-  // The same in registers: of the first 16 entries the k largest, then of those and the next few, and so on. False when
-  // equal weights lie across a boundary; then what is still to choose from is left here.
-  bool keep_largest_in_vectors(int k, const LinkRow<T>& out) {
+  // The same in registers: of the first 16 entries the k largest, then of those and the next few, and so on.
+  void keep_largest_in_vectors(int k, const LinkRow<T>& out) {
     int first = 0;
-    while (size_ - first > 16) {
-      const LinkRow<T> next{weights_.get() + first + 16 - k, columns_.data() + first + 16 - k};
-      if (!keep_largest_of_vector(first, 16, k, next)) break;
-      first += 16 - k;
-    }
-    if (size_ - first <= 16 && keep_largest_of_vector(first, size_ - first, k, out)) return true;
-    size_ -= first;
-    std::memmove(columns_.data(), columns_.data() + first, sizeof(int32_t) * size_);
-    std::memmove(weights_.get(), weights_.get() + first, sizeof(T) * size_);
-    return false;
-  }
-  bool keep_largest_of_vector(int first, int n, int k, const LinkRow<T>& out) const {
-    const T* weights = weights_.get() + first;
-    const auto some = __mmask16((1u << n) - 1), places = __mmask16((1u << k) - 1);
-    const __m512 ours = _mm512_maskz_loadu_ps(some, weights);
-    __mmask16 kept = _mm512_mask_cmp_ps_mask(some, ours, _mm512_set1_ps(kNoLink<T>), _CMP_GT_OQ);
-    if (n > k) {
-      __m512i larger = _mm512_setzero_si512();
-      const __m512i one = _mm512_set1_epi32(1);
-      for (int m = 0; m < n; ++m)
-        larger = _mm512_mask_add_epi32(
-            larger, _mm512_cmp_ps_mask(_mm512_set1_ps(weights[m]), ours, _CMP_GT_OQ), larger, one);
-      const __mmask16 before = _mm512_mask_cmplt_epi32_mask(some, larger, _mm512_set1_epi32(k));
-      if (std::popcount(uint32_t(before)) != k) return false;
-      kept &= before;
-    }
-    const __m512i columns = _mm512_maskz_loadu_epi32(some, columns_.data() + first);
-    _mm512_mask_storeu_epi32(out.columns, places, _mm512_maskz_compress_epi32(kept, columns));
-    _mm512_mask_storeu_ps(out.weights, places, _mm512_maskz_compress_ps(kept, ours));
-    return true;
+    auto keep = [&](const LinkRow<T>& to) {
+      const auto some = __mmask16((1u << std::min(size_ - first, 16)) - 1);
+      sparsam::SPARSAM_ISA::keep_largest(k, _mm512_maskz_loadu_ps(some, weights_.get() + first),
+                                         _mm512_maskz_loadu_epi32(some, columns_.data() + first), some, to);
+    };
+    for (; size_ - first > 16; first += 16 - k)
+      keep({weights_.get() + first + 16 - k, columns_.data() + first + 16 - k});
+    keep(out);
   }
 #endif
 
@@ -151,7 +164,7 @@ class Candidates {
 
   int size_ = 0;
   std::vector<int32_t> columns_;
-  Aligned<T> weights_;
+  Recycled<T> weights_;
   std::vector<int32_t> ranks_;
 };
 

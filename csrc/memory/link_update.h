@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "memory/link_candidates.h"
-#include "memory/link_journal.h"
 #include "memory/link_vectors.h"
 #include "memory/links.h"
 

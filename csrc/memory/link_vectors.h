@@ -1,6 +1,8 @@
-// Rows of up to 8 links in AVX-512 registers: the sums and choices of one step of the links (link_update.h), in float32.
+// Rows of up to 8 links in AVX-512 registers, in float32: the sums and choices of one step of the links
+// (link_update.h), and what reads find through them.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -58,7 +60,7 @@ class LinkVectors {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(columns), olds);
     const __m256 old = _mm256_maskz_loadu_ps(there, row.weights);
     const __m256 now = _mm256_add_ps(_mm256_mul_ps(old, _mm256_set1_ps(decay)), added);
-    keep(join(now, more), join(olds, p_columns_), __mmask16(there | fresh << 8), row);
+    keep_largest(k_, join(now, more), join(olds, p_columns_), __mmask16(there | fresh << 8), row);
     return there & ~found;
   }
 
@@ -144,42 +146,8 @@ class LinkVectors {
     }
     const __m256 old = changed(_mm256_maskz_loadu_ps(there, row.weights), w);
     const uint32_t news = (1u << std::min(kMostLinks, std::popcount(fresh))) - 1;
-    keep(join(old, _mm512_castps512_ps256(_mm512_mul_ps(new_weights, scale))),
+    keep_largest(k_, join(old, _mm512_castps512_ps256(_mm512_mul_ps(new_weights, scale))),
          join(olds, _mm512_castsi512_si256(new_columns)), __mmask16(there | news << 8), row);
-  }
-
-  // The K_L largest of 16 entries into `out`: ties to the lowest column, none that is not above 0, the rest empty.
-  void keep(__m512 weights, __m512i columns, __mmask16 valid, const LinkRow<float>& out) const {
-    valid = _mm512_mask_cmp_ps_mask(valid, weights, _mm512_set1_ps(kNoLink<float>), _CMP_GT_OQ);
-    if (std::popcount(uint32_t(valid)) > k_) {
-      weights = _mm512_maskz_mov_ps(valid, weights);
-      alignas(64) float each[16];
-      _mm512_store_ps(each, weights);
-      const __m512i one = _mm512_set1_epi32(1), most = _mm512_set1_epi32(k_);
-      __m512i even = _mm512_setzero_si512(), odd = even;  // larger entries: two sums, so that neither waits
-#pragma GCC unroll 8
-      for (int m = 0; m < 16; m += 2) {
-        even = _mm512_mask_add_epi32(even, _mm512_cmp_ps_mask(_mm512_set1_ps(each[m]), weights, _CMP_GT_OQ), even, one);
-        odd = _mm512_mask_add_epi32(odd, _mm512_cmp_ps_mask(_mm512_set1_ps(each[m + 1]), weights, _CMP_GT_OQ), odd, one);
-      }
-      __m512i before = _mm512_add_epi32(even, odd);
-      __mmask16 kept = _mm512_mask_cmplt_epi32_mask(valid, before, most);
-      if (std::popcount(uint32_t(kept)) != k_) {  // equal weights across the boundary
-        alignas(64) int32_t column[16];
-        _mm512_store_si512(column, columns);
-        for (int m = 0; m < 16; ++m)
-          before = _mm512_mask_add_epi32(
-              before,
-              _mm512_mask_cmplt_epi32_mask(_mm512_mask_cmp_ps_mask(valid, _mm512_set1_ps(each[m]), weights, _CMP_EQ_OQ),
-                                           _mm512_set1_epi32(column[m]), columns),
-              before, one);
-        kept = _mm512_mask_cmplt_epi32_mask(valid, before, most);
-      }
-      valid = kept;
-    }
-    const __m512i some = _mm512_maskz_compress_epi32(valid, columns);
-    _mm256_mask_storeu_epi32(out.columns, places_, _mm512_castsi512_si256(some));
-    _mm256_mask_storeu_ps(out.weights, places_, _mm512_castps512_ps256(_mm512_maskz_compress_ps(valid, weights)));
   }
 
   int k_ = 0, precedence_size_ = 0, written_ = 0;
@@ -190,6 +158,67 @@ class LinkVectors {
   alignas(32) float p_weight_[kMostLinks];
   alignas(64) float weights_[kMostWritten] = {};
   alignas(64) int32_t columns_[kMostWritten];
+};
+
+// What reads find through such rows.
+class LinkReads {
+ public:
+  static constexpr int kMostLinks = 8, kMostRows = 16;
+  static bool fits(int k, int k_links) { return k_links <= kMostLinks && k <= kMostRows; }
+
+  explicit LinkReads(int k_links) : places_(__mmask8((1u << k_links) - 1)) {}
+
+  // The rows of a head that links are looked up for: `k` of them.
+  void begin(int k, const int32_t* rows) {
+    k_ = k;
+    for (int i = 0; i < k; ++i) {
+      columns_[i] = _mm256_set1_epi32(rows[i] + 1);
+      sums_[i] = _mm256_setzero_ps();
+    }
+    total_ = most_ = _mm256_setzero_ps();
+    rows_ = 0;
+  }
+
+  // Adds a row of links times `scale` to what its head's rows have got.
+  void add(const LinkRow<const float>& row, float scale) {
+    const __m256i columns = _mm256_maskz_loadu_epi32(places_, row.columns);
+    const __m256 weights = _mm256_mul_ps(_mm256_maskz_loadu_ps(places_, row.weights), _mm256_set1_ps(scale));
+    for (int i = 0; i < k_; ++i)
+      sums_[i] = _mm256_mask_add_ps(sums_[i], _mm256_cmpeq_epi32_mask(columns, columns_[i]), sums_[i], weights);
+    total_ = _mm256_add_ps(total_, weights);
+    most_ = _mm256_max_ps(most_, weights);
+    ++rows_;
+  }
+  float sum(int i) const { return reduce_add(sums_[i]); }
+  // No row that was not looked up has got more than this: a row of links has it once at most. Rounding is allowed for.
+  float bound_of_others() const { return 1.001f * std::min(reduce_add(total_), float(rows_) * reduce_max(most_)); }
+
+  // The sum over a row of links of their weights times `d` of the rows that they lead to.
+  float weigh(const LinkRow<const float>& row, const float* d) const {
+    const __m256i columns = _mm256_maskz_loadu_epi32(places_, row.columns);
+    __m256 factors = _mm256_setzero_ps();
+    for (int i = 0; i < k_; ++i)
+      factors = _mm256_mask_mov_ps(factors, _mm256_cmpeq_epi32_mask(columns, columns_[i]), _mm256_set1_ps(d[i]));
+    return reduce_add(_mm256_mul_ps(factors, _mm256_maskz_loadu_ps(places_, row.weights)));
+  }
+
+ private:
+  static float reduce_add(__m256 v) {
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+  }
+  static float reduce_max(__m256 v) {
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+  }
+
+  __mmask8 places_;
+  int k_ = 0, rows_ = 0;
+  __m256i columns_[kMostRows];
+  __m256 sums_[kMostRows];
+  __m256 total_, most_;
 };
 
 }  // namespace sparsam::SPARSAM_ISA

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <stdexcept>
 #include <vector>
 
 #include "memory/saved.h"
@@ -94,8 +93,6 @@ class Ring {
       move_to_back(row);
     }
   }
-
-  bool is_moved(int32_t row) const { return links_[row].moves > 0; }
 
   static constexpr int32_t kWasHead = -1;
 

@@ -1,14 +1,17 @@
-// A set of rows that finds the first row it does not hold, in O(log64 N); nothing is touched until a row is put in.
+// Sets of rows and numbers of rows; nothing is touched until a row is put in.
 #pragma once
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
+#include <exception>
 
 #include "support/lazy_array.h"
 
 namespace sparsam {
 
-// Level 0 has a bit for each row. A bit of a higher level says that the 64 bits below it are all set.
+// A set of rows that finds the first row it does not hold, in O(log64 N). Level 0 has a bit for each row. A bit of a
+// higher level says that the 64 bits below it are all set.
 class RowSet {
  public:
   explicit RowSet(int32_t rows) : rows_(rows), bits_(shape(rows)) {}
@@ -78,6 +81,23 @@ class RowSet {
   int levels_ = 0;
   size_t begin_[kMostLevels + 1] = {};
   LazyArray<uint64_t> bits_;
+};
+
+// Numbers given to a few rows out of N, found by row. Zero bytes mean 'none', so it costs what it holds. Clear what was
+// set.
+class RowSlots {
+ public:
+  explicit RowSlots(int32_t rows) : slots_(size_t(rows)) {}
+  ~RowSlots() {
+    if (std::uncaught_exceptions() == 0) slots_.recycle(0);  // a step that ended halfway leaves numbers behind
+  }
+  int32_t find(int32_t row) const { return slots_[row] - 1; }  // -1 for none
+  int32_t find_plus_1(int32_t row) const { return slots_[row]; }
+  void set(int32_t row, int32_t slot) { slots_[row] = slot + 1; }
+  void clear(int32_t row) { slots_[row] = 0; }
+
+ private:
+  LazyArray<int32_t> slots_;
 };
 
 }  // namespace sparsam

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "memory/shape.h"
+
 namespace sparsam {
 
 template <class T>
@@ -19,6 +21,21 @@ struct SavedMemory {
   std::vector<T> link_weights;
   std::vector<int64_t> usage_rows;  // of usage above 0
   std::vector<T> usage;
+
+  // f(part, name, array, length, columns) for every array, in the order of the parts: its length is that of another one
+  // or -1, and the columns are 0 for a single dimension and -1 in a memory of this shape without the part.
+  template <class F>
+  void each(const StoredShape& s, F&& f) {
+    const int64_t links = s.k_links > 0 ? s.k_links : -1;
+    f("words", "rows", rows, -1, 0);
+    f("words", "words", words, int64_t(rows.size()), s.width);
+    f("ring", "recency", recency, -1, 0);
+    f("links", "link_ids", link_ids, -1, 0);
+    f("links", "link_columns", link_columns, int64_t(link_ids.size()), links);
+    f("links", "link_weights", link_weights, int64_t(link_ids.size()), links);
+    f("usage", "usage_rows", usage_rows, -1, 0);
+    f("usage", "usage", usage, int64_t(usage_rows.size()), 0);
+  }
 };
 
 // What a part needs beside the saved arrays to take them in: |word|, computed as the steps do, to the same bits.

@@ -36,23 +36,25 @@ struct MemoryShape : StoredShape {
   int32_t max_changes() const { return free_usage ? max_touched() : 0; }  // of usage: rows freed, then rows written
 };
 
-// Throws std::invalid_argument, which names the value that is out of range. The upper limits keep products of sizes
-// within 32 bits; no memory comes near them.
+// The value; std::invalid_argument, which names it, where it is out of range.
+inline int64_t require_within(const char* name, int64_t value, int64_t low, int64_t high) {
+  if (value < low || value > high)
+    throw std::invalid_argument(std::string(name) + ": expected " + std::to_string(low) + " to " +
+                                std::to_string(high) + ", got " + std::to_string(value));
+  return value;
+}
+
+// The upper limits keep products of sizes within 32 bits; no memory comes near them.
 inline void require_valid(const MemoryShape& s) {
-  auto within = [](const char* name, int64_t value, int64_t low, int64_t high) {
-    if (value < low || value > high)
-      throw std::invalid_argument(std::string(name) + ": expected " + std::to_string(low) + " to " +
-                                  std::to_string(high) + ", got " + std::to_string(value));
-  };
   constexpr int32_t kMost = 1 << 16, kMostProduct = 1 << 24;
-  within("rows", s.rows, 1, INT32_MAX);
-  within("width", s.width, 1, 1 << 20);
-  within("heads", s.heads, 1, std::min(s.rows, kMost));
-  within("k", s.k, 1, std::min(s.rows, kMost));
-  within("heads * k", int64_t(s.heads) * s.k, 1, kMostProduct);
-  within("heads * width", int64_t(s.heads) * s.width, 1, kMostProduct);
-  within("k_links", s.k_links, 0, kMost);
-  within("k * k_links", int64_t(s.k) * s.k_links, 0, kMostProduct);
+  require_within("rows", s.rows, 1, INT32_MAX);
+  require_within("width", s.width, 1, 1 << 20);
+  require_within("heads", s.heads, 1, std::min(s.rows, kMost));
+  require_within("k", s.k, 1, std::min(s.rows, kMost));
+  require_within("heads * k", int64_t(s.heads) * s.k, 1, kMostProduct);
+  require_within("heads * width", int64_t(s.heads) * s.width, 1, kMostProduct);
+  require_within("k_links", s.k_links, 0, kMost);
+  require_within("k * k_links", int64_t(s.k) * s.k_links, 0, kMostProduct);
   if (!(std::isfinite(s.delta) && s.delta >= 0))
     throw std::invalid_argument("delta: expected a finite number of at least 0, got " + std::to_string(s.delta));
   if (s.link_gradients && s.k_links == 0) throw std::invalid_argument("link_gradients: expected links (k_links > 0)");

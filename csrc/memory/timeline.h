@@ -2,6 +2,7 @@
 // the way to that one, so that any version still referred to can be had back (Baker's rerooting of version arrays).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -10,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "memory/journal.h"
+#include "memory/parts.h"
 
 namespace sparsam {
 
@@ -32,7 +33,7 @@ struct Timeline {
   Links<T>* const links;       // null for SAM
   UsageHeap<T>* const usage;  // null where the ring says which words are written anew
   std::unique_ptr<WordIndex> index;  // null when the last call asked for exact search
-  std::atomic_flag busy;             // set while a call works on the buffer (claim.h)
+  std::atomic_flag busy;             // set while a call works on the buffer (Claim)
 };
 
 // One version. `toward` is null for the version that the buffer holds; every other version points to the neighbour
@@ -134,6 +135,36 @@ class Version : public std::enable_shared_from_this<Version<T>> {
 template <class T>
 using Versions = std::vector<typename Version<T>::Pointer>;
 
+// Claims buffers for one call, so that two threads with the same state get an error and not each other's words.
+// A memory that occurs twice among the versions is claimed once.
+template <class T>
+class Claim {
+ public:
+  explicit Claim(const Versions<T>& versions) {
+    const std::lock_guard<std::mutex> hold(Version<T>::making());
+    for (const auto& version : versions) {
+      const std::shared_ptr<Timeline<T>>& timeline = version->renewed();
+      if (std::find(claimed_.begin(), claimed_.end(), timeline) != claimed_.end()) continue;
+      if (timeline->busy.test_and_set()) {
+        release();
+        throw std::runtime_error("state: its memory is in use by another thread; give each thread a clone()");
+      }
+      claimed_.push_back(timeline);
+    }
+  }
+  explicit Claim(Version<T>& version) : Claim(Versions<T>{version.shared_from_this()}) {}
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+  ~Claim() { release(); }
+
+ private:
+  void release() {
+    for (const auto& timeline : claimed_) timeline->busy.clear();
+    claimed_.clear();
+  }
+  std::vector<std::shared_ptr<Timeline<T>>> claimed_;
+};
+
 // A version of a new timeline with the same contents, at the cost of what was written and accessed.
 template <class T>
 typename Version<T>::Pointer copied(Version<T>& version) {
@@ -142,15 +173,6 @@ typename Version<T>::Pointer copied(Version<T>& version) {
   auto to = std::make_shared<Timeline<T>>(from.shape, from.memory.initial());
   from.parts.each_with(to->parts, [](auto& part, auto& copy) { copy->copy_from(part); });
   return std::make_shared<Version<T>>(std::move(to));
-}
-
-// What the version holds.
-template <class T>
-SavedMemory<T> saved(Version<T>& version) {
-  version.make_current();
-  SavedMemory<T> out;
-  version.timeline().parts.each([&](auto& part) { part.save_to(out); });
-  return out;
 }
 
 // A version of a new timeline that holds what was saved; std::invalid_argument names what cannot be.

@@ -4,16 +4,14 @@
 #include <stdexcept>
 #include <string>
 
-#include "memory/coarse_words.h"
+#include "memory/words.h"
 #include "step/sequence.h"
 
 namespace sparsam {
 
-#define SPARSAM_DECLARE(isa)                      \
-  namespace isa {                                 \
-  const SequenceKernels<float>& kernels_float();  \
-  const SequenceKernels<double>& kernels_double(); \
-  IndexMaker index_maker();                       \
+#define SPARSAM_DECLARE(isa) \
+  namespace isa {            \
+  const InstructionSet& instruction_set(); \
   }
 SPARSAM_DECLARE(baseline)
 #ifdef SPARSAM_X86
@@ -26,9 +24,7 @@ namespace {
 struct Set {
   const char* name;
   bool available;
-  const SequenceKernels<float>* kernels_float;
-  const SequenceKernels<double>* kernels_double;
-  IndexMaker index_maker;
+  const InstructionSet& code;
 };
 
 Set choose() {
@@ -37,11 +33,10 @@ Set choose() {
       {"avx512",
        __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("avx512bw"),
-       &avx512::kernels_float(), &avx512::kernels_double(), avx512::index_maker()},
-      {"avx2", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"), &avx2::kernels_float(),
-       &avx2::kernels_double(), avx2::index_maker()},
+       avx512::instruction_set()},
+      {"avx2", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"), avx2::instruction_set()},
 #endif
-      {"baseline", true, &baseline::kernels_float(), &baseline::kernels_double(), baseline::index_maker()},
+      {"baseline", true, baseline::instruction_set()},
   };
   const char* wanted = std::getenv("SPARSAM_ISA");
   for (const Set& set : sets)
@@ -61,15 +56,15 @@ const Set& chosen() {
 
 template <>
 const SequenceKernels<float>& sequence_kernels<float>() {
-  return *chosen().kernels_float;
+  return chosen().code.floats;
 }
 template <>
 const SequenceKernels<double>& sequence_kernels<double>() {
-  return *chosen().kernels_double;
+  return chosen().code.doubles;
 }
 std::unique_ptr<CandidateIndex> make_index(const IndexSettings& settings, int32_t rows, int32_t width,
                                            const WordSource* source) {
-  return chosen().index_maker(settings, rows, width, source);
+  return chosen().code.make_index(settings, rows, width, source);
 }
 const char* selected_isa() { return chosen().name; }
 bool searches_codes(int32_t width) {

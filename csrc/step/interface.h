@@ -14,55 +14,49 @@ struct InterfaceField {
   int32_t offset, size;
 };
 
-// Where each field begins. The two gates stand side by side: they are activated together.
+// Name and size, head by head. The two gates stand side by side: they are activated together.
+#define SPARSAM_INTERFACE(X)                                                      \
+  X(query, s.heads * s.width)                    /* q */                          \
+  X(write_word, s.heads * s.width)               /* a */                          \
+  X(strength, s.heads)                           /* beta */                       \
+  X(write_gate, s.heads)                         /* alpha */                      \
+  X(interpolation, s.heads)                      /* gamma */                      \
+  X(read_modes, s.k_links > 0 ? 3 * s.heads : 0) /* pi: backward, content, forward */ \
+  X(free_gates, s.free_usage ? s.heads : 0)      /* f */                          \
+  X(erase, s.erase ? s.heads : 0)                /* e */
+
+// Where each field begins.
 struct InterfaceLayout {
   explicit InterfaceLayout(const MemoryShape& s) {
-    query = take(s.heads * s.width);                     // q, head by head
-    write_word = take(s.heads * s.width);                // a
-    strength = take(s.heads);                            // beta
-    write_gate = take(s.heads);                          // alpha
-    interpolation = take(s.heads);                       // gamma
-    read_modes = take(s.k_links > 0 ? 3 * s.heads : 0);  // pi, head by head: backward, content, forward
-    free_gates = take(s.free_usage ? s.heads : 0);       // f
-    erase = take(s.erase ? s.heads : 0);                 // e
-  }
-  std::vector<InterfaceField> fields() const {  // that are not empty
-    const InterfaceField all[] = {{"query", query, write_word - query},
-                                  {"write_word", write_word, strength - write_word},
-                                  {"strength", strength, write_gate - strength},
-                                  {"write_gate", write_gate, interpolation - write_gate},
-                                  {"interpolation", interpolation, read_modes - interpolation},
-                                  {"read_modes", read_modes, free_gates - read_modes},
-                                  {"free_gates", free_gates, erase - free_gates},
-                                  {"erase", erase, size - erase}};
-    std::vector<InterfaceField> out;
-    for (const InterfaceField& field : all)
-      if (field.size > 0) out.push_back(field);
-    return out;
+#define SPARSAM_PLACE(name, count) \
+  name = size;                     \
+  size += count;
+    SPARSAM_INTERFACE(SPARSAM_PLACE)
+#undef SPARSAM_PLACE
   }
   int32_t query, write_word, strength, write_gate, interpolation, read_modes, free_gates, erase;
   int32_t size = 0;
-
- private:
-  int32_t take(int32_t count) {
-    const int32_t at = size;
-    size += count;
-    return at;
-  }
 };
+
+// Those that are not empty.
+inline std::vector<InterfaceField> interface_fields(const MemoryShape& s) {
+  const InterfaceLayout layout(s);
+  std::vector<InterfaceField> out;
+#define SPARSAM_FIELD(name, count) \
+  if (const int32_t size = count; size > 0) out.push_back({#name, layout.name, size});
+  SPARSAM_INTERFACE(SPARSAM_FIELD)
+#undef SPARSAM_FIELD
+  return out;
+}
 
 // Pointers into one interface vector.
 template <class T>
 struct InterfaceView {
-  InterfaceView(T* at, const InterfaceLayout& layout)
-      : query(at + layout.query),
-        write_word(at + layout.write_word),
-        strength(at + layout.strength),
-        write_gate(at + layout.write_gate),
-        interpolation(at + layout.interpolation),
-        read_modes(at + layout.read_modes),
-        free_gates(at + layout.free_gates),
-        erase(at + layout.erase) {}
+  InterfaceView(T* at, const InterfaceLayout& layout) {
+#define SPARSAM_POINT(name, count) name = at + layout.name;
+    SPARSAM_INTERFACE(SPARSAM_POINT)
+#undef SPARSAM_POINT
+  }
   T *query, *write_word, *strength, *write_gate, *interpolation, *read_modes, *free_gates, *erase;
 };
 

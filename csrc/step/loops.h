@@ -6,13 +6,12 @@
 #include <atomic>
 #include <cmath>
 #include <memory>
-#include <optional>
 #include <vector>
 
+#include "index/index_kinds.h"
 #include "step/backward_clip.h"
 #include "step/cells/gru.h"
 #include "step/cells/lstm.h"
-#include "step/cells/none.h"
 #include "step/sam_step.h"
 #include "step/sdnc_step.h"
 #include "step/sequence.h"
@@ -24,6 +23,13 @@
 #include "support/tall_product.h"
 
 namespace sparsam::SPARSAM_ISA {
+
+// No controller: x is the interface vector before its activation, and nothing recurs but the memory.
+template <class T>
+class NoCell {
+ public:
+  static constexpr bool kControls = false;
+};
 
 // Offsets into a tape: step t of batch element b.
 template <class T>
@@ -87,23 +93,10 @@ void for_each_group(int batch, int threads, F&& run) {
   });
 }
 
-// A cell's packed weights and those of the interface, shared by all groups.
-template <class CellType, class T>
-struct ForwardWeights {
-  ForwardWeights(const SequenceShape& s, const Weights<T>& w)
-      : cell(s, w),
-        interface(w.w_interface, s.hidden, s.interface, 1, s.hidden),
-        output(w.w_output, s.outputs > 0 ? s.joint : 0, s.outputs, 1, s.joint) {}
-  typename CellType::Forward cell;
-  Packed<T> interface, output;
-};
-template <class CellType, class T>
-struct BackwardWeights {
-  BackwardWeights(const SequenceShape& s, const Weights<T>& w)
-      : cell(s, w),
-        interface(w.w_interface, s.interface, s.hidden, s.hidden, 1),
-        output(w.w_output, s.outputs, s.outputs > 0 ? s.joint : 0, s.joint, 1) {}
-  typename CellType::Backward cell;
+// The packed weights of a cell's direction, of the interface and of the output layer, shared by all groups.
+template <class Direction, class T>
+struct CellWeights {
+  Direction cell;
   Packed<T> interface, output;
 };
 struct NoWeights {};
@@ -198,7 +191,10 @@ void forward_cell(const SequenceForward<T>& f, int threads) {
     });
   };
   if constexpr (CellType::kControls) {
-    run(ForwardWeights<CellType, T>(s, f.weights));
+    const Weights<T>& w = f.weights;
+    run(CellWeights<typename CellType::Forward, T>{{s, w},
+                                                   {w.w_interface, s.hidden, s.interface, 1, s.hidden},
+                                                   {w.w_output, s.outputs > 0 ? s.joint : 0, s.outputs, 1, s.joint}});
   } else {
     run(NoWeights{});
   }
@@ -310,7 +306,22 @@ Recycled<T> hidden_padding(const SequenceBackward<T>& f, const T* from, int64_t 
   return out;
 }
 
-// Of the output layer's parameters, one product over all steps.
+// Of the weight (m, n) and bias (m) of a linear map of x (steps, n), rows `stride` apart: one product, in which the
+// bias is the weight of a one.
+template <class T>
+void linear_gradients(const T* d_y, int m, const T* x, int64_t stride, int n, int64_t steps, T* weight, T* bias,
+                      int threads) {
+  const Recycled<T> all = recycled_array<T>(size_t(m) * (n + 1));
+  const ColumnBlock<T> seen[] = {{x, stride, n}, {nullptr, 0, 1}};
+  tall_product(d_y, m, seen, steps, m, all.get(), n + 1, threads);
+  for (int64_t row = 0; row < m; ++row) {
+    const T* from = all.get() + row * (n + 1);
+    std::copy_n(from, n, weight + row * n);
+    bias[row] = from[n];
+  }
+}
+
+// Of the output layer's parameters.
 template <class T>
 void output_gradients(const SequenceBackward<T>& f, int threads) {
   const SequenceShape& s = f.shape;
@@ -320,10 +331,8 @@ void output_gradients(const SequenceBackward<T>& f, int threads) {
     return;
   }
   const Recycled<T> padded = hidden_padding(f, f.d_out, s.outputs);
-  const T *d_y = padded ? padded.get() : f.d_out, *joint = f.tape.joint + int64_t(s.batch) * s.joint;
-  const int64_t steps = s.steps * s.batch;
-  tall_product(d_y, s.outputs, joint, s.joint, steps, s.outputs, s.joint, f.gradients.w_output, s.joint, threads);
-  column_sums(d_y, s.outputs, steps, s.outputs, f.gradients.b_output, threads);
+  linear_gradients(padded ? padded.get() : f.d_out, s.outputs, f.tape.joint + int64_t(s.batch) * s.joint, s.joint,
+                   s.joint, s.steps * s.batch, f.gradients.w_output, f.gradients.b_output, threads);
 }
 
 template <class CellType, class T>
@@ -335,19 +344,15 @@ void backward_cell(SequenceBackward<T>& f, int threads) {
     });
   };
   if constexpr (CellType::kControls) {
-    run(BackwardWeights<CellType, T>(s, f.weights));
+    const Weights<T>& w = f.weights;
+    run(CellWeights<typename CellType::Backward, T>{{s, w},
+                                                    {w.w_interface, s.interface, s.hidden, s.hidden, 1},
+                                                    {w.w_output, s.outputs, s.outputs > 0 ? s.joint : 0, s.joint, 1}});
     if (f.gradients.w_ih == nullptr) return;
     const Recycled<T> padded = hidden_padding(f, f.x, s.inputs);
     CellType::gradients(f, padded ? padded.get() : f.x, threads);
-    const int64_t steps = s.steps * s.batch;
-    const int64_t wide = s.hidden + 1;
-    const Recycled<T> all = recycled_array<T>(size_t(s.interface) * wide);
-    const ColumnBlock<T> seen[] = {{f.tape.joint + int64_t(s.batch) * s.joint, s.joint, s.hidden}, {nullptr, 0, 1}};
-    tall_product(f.tape.interface, s.interface, seen, steps, s.interface, all.get(), wide, threads);
-    for (int64_t row = 0; row < s.interface; ++row) {
-      std::copy_n(all.get() + row * wide, s.hidden, f.gradients.w_interface + row * s.hidden);
-      f.gradients.b_interface[row] = all.get()[row * wide + s.hidden];
-    }
+    linear_gradients(f.tape.interface, s.interface, f.tape.joint + int64_t(s.batch) * s.joint, s.joint, s.hidden,
+                     s.steps * s.batch, f.gradients.w_interface, f.gradients.b_interface, threads);
     if (s.outputs > 0) output_gradients(f, threads);
   } else {
     run(NoWeights{});
@@ -372,5 +377,9 @@ T norm(const T* word, int32_t stride) {
 template <class T>
 constexpr SequenceKernels<T> kKernels{&forward<T>, &backward<T>, &norm<T>, &convolve<T>, &convolve_backward<T>,
                                       &linear<T>,  &linear_backward<T>};
+const InstructionSet& instruction_set() {
+  static constexpr InstructionSet kSet{kKernels<float>, kKernels<double>, &make_index};
+  return kSet;
+}
 
 }  // namespace sparsam::SPARSAM_ISA

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "index/memory_index.h"
-#include "memory/claim.h"
+#include "memory/timeline.h"
 #include "support/parallel.h"
 
 namespace sparsam {
@@ -16,61 +16,46 @@ size_t whole_lines(size_t bytes) { return (bytes + 127) / 64 * 64; }
 template <class T>
 TapeArrays<T>::TapeArrays(const SequenceShape& s, int64_t steps, bool unused) {
   const size_t done = size_t(steps) * s.batch, states = size_t(steps + 1) * s.batch;
-  interface = Numbers<T>(done * s.interface);
   const bool links = s.k_links > 0;
-  const struct {
-    Numbers<T>* to;
-    size_t size;
-    bool there;
-  } floats[] = {{&gates_, done * s.gates, true},
-                {&cells_, states * s.hidden, traits(s.cell).has_state},
-                {&joint_, states * s.joint, true},
-                {&read_weights_, states * s.reads(), true},
-                {&scores_, done * s.reads(), true},
-                {&content_weights_, done * s.reads(), links},
-                {&room_, done * s.heads, bool(s.free_usage)}};
-  const struct {
-    Numbers<int32_t>* to;
-    size_t size;
-    bool there;
-  } rows[] = {{&read_rows_, states * s.reads(), true},
-              {&unused_, done * s.heads, unused || s.free_usage},
-              {&content_rows_, done * s.reads(), links}};
-  // One block for all, each on a line of its own with a line to spare, as `recycled_array` gives them.
+  interface = Numbers<T>(done * s.interface);
+  tape.interface = interface.get();
+  bytes = interface.size * sizeof(T);
+  // One block for all, each on a line of its own with a line to spare, as `recycled_array` gives them: first its size.
+  std::byte* at = nullptr;
   size_t total = 0;
-  for (const auto& one : floats) total += one.there ? whole_lines(one.size * sizeof(T)) : 0;
-  for (const auto& one : rows) total += one.there ? whole_lines(one.size * sizeof(int32_t)) : 0;
-  const std::shared_ptr<std::byte[]> block = recycled_array<std::byte>(total);
-  std::byte* at = block.get();
-  auto place = [&]<class U>(Numbers<U>& to, size_t size) {
-    to.data = std::shared_ptr<U[]>(block, reinterpret_cast<U*>(at));
-    to.size = size;
-    at += whole_lines(size * sizeof(U));
+  auto place = [&]<class U>(U*& to, size_t count, bool there = true) {
+    if (!there) return;
+    const size_t size = count * sizeof(U);
+    if (at == nullptr) {
+      total += whole_lines(size);
+      bytes += size;
+    } else {
+      to = reinterpret_cast<U*>(at);
+      at += whole_lines(size);
+    }
   };
-  for (const auto& one : floats)
-    if (one.there) place(*one.to, one.size);
-  for (const auto& one : rows)
-    if (one.there) place(*one.to, one.size);
-}
-
-template <class T>
-Tape<T> TapeArrays<T>::tape() const {
-  return {gates_.get(),         cells_.get(),        joint_.get(),  interface.get(),
-          read_rows_.get(),     read_weights_.get(), scores_.get(), unused_.get(),
-          content_rows_.get(), content_weights_.get(), room_.get()};
-}
-
-template <class T>
-size_t TapeArrays<T>::bytes() const {
-  const size_t numbers = interface.size + gates_.size + cells_.size + joint_.size + read_weights_.size + scores_.size +
-                         content_weights_.size + room_.size;
-  return numbers * sizeof(T) + (read_rows_.size + unused_.size + content_rows_.size) * sizeof(int32_t);
+  auto place_all = [&] {
+    place(tape.gates, done * s.gates);
+    place(tape.cells, states * s.hidden, traits(s.cell).has_state);
+    place(tape.joint, states * s.joint);
+    place(tape.read_weights, states * s.reads());
+    place(tape.scores, done * s.reads());
+    place(tape.content_weights, done * s.reads(), links);
+    place(tape.room, done * s.heads, s.free_usage);
+    place(tape.read_rows, states * s.reads());
+    place(tape.unused, done * s.heads, unused || s.free_usage);
+    place(tape.content_rows, done * s.reads(), links);
+  };
+  place_all();
+  block = recycled_array<std::byte>(total);
+  at = block.get();
+  place_all();
 }
 
 template <class T>
 size_t Record<T>::bytes() const {
   if (!recorded) return 0;
-  size_t total = tape.bytes();
+  size_t total = tape.bytes;
   for (const auto& journal : journals) total += journal->bytes();
   return total;
 }
@@ -220,7 +205,7 @@ std::shared_ptr<Record<T>> run_forward(const ForwardCall<T>& call) {
   result->state.rows = Numbers<int64_t>(size_t(s.batch) * s.reads());
   if (call.trace) result->trace = std::make_unique<Trace<T>>(trace_arrays<T>(s));
   std::vector<int64_t> lengths(s.batch);  // in a piece
-  SequenceForward<T> f{s, call.weights, nullptr, lengths.data(), result->tape.tape(), nullptr, {}, {}};
+  SequenceForward<T> f{{s, call.weights, nullptr, lengths.data(), result->tape.tape, {}, {}}, nullptr};
   const Copier<T> copier{s, f.tape};
   copier.state_in(call);
   try {
@@ -299,11 +284,7 @@ std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& 
   BatchRowGradients<T> d_memory = final_gradients(s, call);
   const TapeArrays<T> tape = std::move(record.tape);  // freed at the end
   record.tape = {};
-  SequenceBackward<T> f{s,
-                        call.weights,
-                        call.x,
-                        record.lengths.data(),
-                        tape.tape(),
+  SequenceBackward<T> f{{s, call.weights, call.x, record.lengths.data(), tape.tape, {}, {}},
                         call.d_out,
                         d_joint.data(),
                         result->state.cell.get(),
@@ -313,8 +294,6 @@ std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& 
                         {result->w_ih.get(), result->w_hh.get(), result->b_ih.get(), result->b_hh.get(),
                          result->w_interface.get(), result->b_interface.get(), result->w_output.get(),
                          result->b_output.get(), result->x.get()},
-                        {},
-                        {},
                         call.clip};
   for (int b = 0; b < s.batch; ++b) {
     record.after[b]->make_current();
@@ -351,8 +330,8 @@ std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& 
   return result;
 }
 
-template class TapeArrays<float>;
-template class TapeArrays<double>;
+template struct TapeArrays<float>;
+template struct TapeArrays<double>;
 template struct Record<float>;
 template struct Record<double>;
 template std::shared_ptr<Record<float>> run_forward(const ForwardCall<float>&);

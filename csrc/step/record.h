@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "memory/pending_gradients.h"
+#include "memory/gradients.h"
 #include "memory/timeline.h"
 #include "step/sequence.h"
 #include "support/recycled.h"
@@ -25,20 +25,16 @@ struct Numbers {
   size_t size = 0;
 };
 
-// The arrays behind a tape.
+// A tape and the arrays behind it.
 template <class T>
-class TapeArrays {
- public:
+struct TapeArrays {
   TapeArrays() = default;
   // `unused`: the rows erased are kept as well, although the ring can tell them.
   TapeArrays(const SequenceShape& shape, int64_t steps, bool unused);
-  Tape<T> tape() const;
-  size_t bytes() const;
+  Tape<T> tape;
   Numbers<T> interface;  // apart, because without a controller it becomes the gradient of x
-
- private:
-  Numbers<T> gates_, cells_, joint_, read_weights_, scores_, content_weights_, room_;
-  Numbers<int32_t> read_rows_, unused_, content_rows_;
+  Recycled<std::byte> block;  // all others
+  size_t bytes = 0;
 };
 
 // Hidden state, cell state, words read, and their rows and weights, of a batch.

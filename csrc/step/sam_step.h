@@ -2,21 +2,51 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "index/memory_search.h"
-#include "memory/link_gradients.h"
-#include "memory/row_gradients.h"
+#include "memory/gradients.h"
 #include "step/interface.h"
 #include "step/sequence.h"
 #include "step/step_rows.h"
-#include "step/step_views.h"
-#include "support/aligned.h"
+#include "support/recycled.h"
 #include "support/simd.h"
 
 namespace sparsam::SPARSAM_ISA {
+
+// Pointers into one step of a tape (`Tape`), for one batch element.
+template <class T>
+struct StepTape {
+  T* interface;
+  const int32_t* previous_rows;  // reads of the step before
+  const T* previous_weights;
+  int32_t* read_rows;
+  T* read_weights;
+  T* scores;
+  int32_t* unused;  // null when it is not wanted; likewise the next two without links
+  int32_t* content_rows;
+  T* content_weights;
+  T* room;  // null with the ring
+};
+
+// What a row to write anew takes of alpha (1 - gamma): all of it, with the ring.
+template <class T>
+struct WholeRows {
+  T weight(const InterfaceView<T>& request, int h) const {
+    return request.write_gate[h] * (1 - request.interpolation[h]);
+  }
+  T backward(const InterfaceView<T>&, int, T d) const { return d; }  // of that weight, over alpha (1 - gamma)
+};
+
+// Gradients with respect to a batch element's memory and links, while they are accumulated.
+template <class T>
+struct StateGradients {
+  explicit StateGradients(RowGradientBuffer<T>& memory) : memory(memory) {}
+  RowGradientBuffer<T>& memory;
+  std::unique_ptr<LinkGradients<T>> links;  // null when they are constants
+};
 
 // Scratch arrays for one step, reused over a whole sequence.
 template <class T>
@@ -80,14 +110,19 @@ class SamStep {
   }
 
  protected:
-  // Activates the interface and writes.
-  void begin(Timeline<T>& timeline, Journal<T>* journal, const InterfaceView<T>& request, const StepTape<T>& tape) {
+  // Activates the interface and writes; find() sets `unused_`, the rows to write anew.
+  template <class Fresh, class Find>
+  void begin(Timeline<T>& timeline, Journal<T>* journal, const InterfaceView<T>& request, const StepTape<T>& tape,
+             const Fresh& fresh, const Find& find) {
     activate(request);
     load_words(request);
-    timeline.ring.first(s_.heads, unused_.data());
-    if (tape.unused) std::copy(unused_.begin(), unused_.end(), tape.unused);
     if (journal) journal->begin_step(timeline.parts);
-    write(timeline.memory, journal, request, tape, WholeRows<T>{});
+    find();
+    if (tape.unused) std::copy(unused_.begin(), unused_.end(), tape.unused);
+    write(timeline.memory, journal, request, tape, fresh);
+  }
+  void begin(Timeline<T>& timeline, Journal<T>* journal, const InterfaceView<T>& request, const StepTape<T>& tape) {
+    begin(timeline, journal, request, tape, WholeRows<T>{}, [&] { timeline.ring.first(s_.heads, unused_.data()); });
   }
 
   void search(Timeline<T>& timeline, int32_t* rows, T* scores) {
@@ -165,8 +200,8 @@ class SamStep {
     });
   }
 
-  static Aligned<T> zeroed(size_t n) {
-    auto a = aligned_array<T>(n);
+  static Recycled<T> zeroed(size_t n) {
+    auto a = recycled_array<T>(n);
     std::memset(a.get(), 0, sizeof(T) * n);
     return a;
   }
@@ -369,7 +404,7 @@ class SamStep {
   StepRows<T> touched_;
   std::vector<int32_t> unused_, accessed_, write_rows_;
   std::vector<T> write_weights_;
-  Aligned<T> query_, add_, read_, d_query_, d_add_;
+  Recycled<T> query_, add_, read_, d_query_, d_add_;
   std::vector<T> norms_, d_scores_, d_strength_;
   std::vector<T> erased_, d_write_;  // (R, K), with erase gates
   MemorySearch<T> search_;

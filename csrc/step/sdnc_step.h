@@ -9,9 +9,9 @@
 
 #include "memory/free_allocation.h"
 #include "memory/link_backward.h"
-#include "memory/link_reads.h"
+#include "memory/link_vectors.h"
 #include "memory/link_update.h"
-#include "memory/row_slots.h"
+#include "memory/row_set.h"
 #include "step/sam_step.h"
 
 namespace sparsam::SPARSAM_ISA {
@@ -50,8 +50,12 @@ class SdncStep : public SamStep<T> {
 
   void forward(Timeline<T>& timeline, Journal<T>* journal, const StepTape<T>& tape, T* read) {
     const InterfaceView<T> request(tape.interface, this->layout_);
+    UsageJournal<T>* const usage = journal ? journal->usage() : nullptr;
     if (s_.free_usage)
-      begin_free(timeline, journal, request, tape);
+      this->begin(timeline, journal, request, tape, FreeRows<T>{tape.room, nullptr}, [&] {
+        allocation_.allocate(*timeline.usage, usage, request.free_gates, tape.previous_rows, tape.previous_weights,
+                             unused_.data(), tape.room);
+      });
     else
       this->begin(timeline, journal, request, tape);
     average_writes();
@@ -63,8 +67,7 @@ class SdncStep : public SamStep<T> {
     for (int h = 0; h < s_.heads; ++h) mix(links, h, request.read_modes + 3 * h, tape);
     this->gather(timeline.memory, tape.read_rows, tape.read_weights, read);
     if (s_.free_usage)
-      allocation_.fill(*timeline.usage, journal ? journal->usage() : nullptr, touched_.size(), touched_.rows(),
-                       written_weights_.data());
+      allocation_.fill(*timeline.usage, usage, touched_.size(), touched_.rows(), written_weights_.data());
     else
       this->touch(timeline.ring, journal, tape.read_rows, tape.read_weights);
   }
@@ -107,17 +110,6 @@ class SdncStep : public SamStep<T> {
   using SamStep<T>::s_;
   using SamStep<T>::touched_;
   using SamStep<T>::unused_;
-
-  // As `begin`, the rows found by usage.
-  void begin_free(Timeline<T>& timeline, Journal<T>* journal, const InterfaceView<T>& request, const StepTape<T>& tape) {
-    this->activate(request);
-    this->load_words(request);
-    if (journal) journal->begin_step(timeline.parts);
-    allocation_.allocate(*timeline.usage, journal ? journal->usage() : nullptr, request.free_gates, tape.previous_rows,
-                         tape.previous_weights, unused_.data(), tape.room);
-    std::copy(unused_.begin(), unused_.end(), tape.unused);
-    this->write(timeline.memory, journal, request, tape, FreeRows<T>{tape.room, nullptr});
-  }
 
   // Of the links where they are differentiated, and of the writes. `unused_` are the rows erased.
   template <class Fresh>
@@ -290,7 +282,7 @@ class SdncStep : public SamStep<T> {
   RowSlots slots_;
   std::vector<T> written_weights_;
   std::vector<int32_t> candidates_;
-  Aligned<T> candidate_weights_;  // zero between heads
+  Recycled<T> candidate_weights_;  // zero between heads
   std::vector<T> d_kept_, d_content_, d_previous_, d_written_;
 };
 

@@ -2,13 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "index/index_settings.h"
-#include "memory/journal.h"
-#include "memory/link_gradients.h"
-#include "memory/row_gradients.h"
+#include "memory/parts.h"
+#include "memory/gradients.h"
 #include "memory/timeline.h"
 #include "step/interface.h"
 
@@ -99,16 +97,21 @@ struct Tape {
   T* room = nullptr;            // (T, B, R): with usage, 1 - u of the rows erased; else null
 };
 
+// What both directions take.
 template <class T>
-struct SequenceForward {
+struct SequenceCall {
   SequenceShape shape;
   Weights<T> weights;
   const T* x;              // (T, B, I)
   const int64_t* lengths;  // (B)
-  Tape<T> tape;
-  T* out;  // (T, B, O): y_t, or (T, B, H+RW): a copy of [h_t, r_t]; zero past the lengths; may be null
+  Tape<T> tape;            // the backward pass overwrites gates and interface by the gradients before their activation
   std::vector<Timeline<T>*> timelines;  // one per batch element, current
   std::vector<Journal<T>*> journals;    // likewise, null where nothing is recorded
+};
+
+template <class T>
+struct SequenceForward : SequenceCall<T> {
+  T* out;  // (T, B, O): y_t, or (T, B, H+RW): a copy of [h_t, r_t]; zero past the lengths; may be null
 };
 
 // Gradients of the parameters and of x; a null pointer for what is not wanted.
@@ -120,12 +123,7 @@ struct ParameterGradients {
 };
 
 template <class T>
-struct SequenceBackward {
-  SequenceShape shape;
-  Weights<T> weights;
-  const T* x;
-  const int64_t* lengths;
-  Tape<T> tape;        // gates and interface are overwritten by the gradients before their activation
+struct SequenceBackward : SequenceCall<T> {
   const T* d_out;      // (T, B, O) or (T, B, H+RW), null for zero; what stands past the lengths is not looked at
   T* d_state_joint;    // (B, H+RW): of the final state in, of the incoming state out; likewise the next two
   T* d_state_cell;     // (B, H), null for a cell without
@@ -133,8 +131,6 @@ struct SequenceBackward {
   std::vector<RowGradientBuffer<T>*> d_memory;  // (B): of the final memory in, of the starting memory out
   std::vector<LinkEntries<T>> d_links;    // (B): likewise of the links, where they are differentiated
   ParameterGradients<T> gradients;
-  std::vector<Timeline<T>*> timelines;
-  std::vector<Journal<T>*> journals;
   double clip = 0;  // of what a step hands back (backward_clip.h); 0 for exact gradients
 };
 
@@ -164,6 +160,12 @@ struct SequenceKernels {
   void (*linear)(const LinearShape& shape, const T* a, const T* b, const T* weight, const T* bias, T* out, int threads);
   void (*linear_backward)(const LinearShape& shape, const T* a, const T* b, const T* weight, const T* d_out, T* d_a,
                           T* d_b, T* d_weight, T* d_bias, int threads);
+};
+
+struct InstructionSet {
+  SequenceKernels<float> floats;
+  SequenceKernels<double> doubles;
+  IndexMaker make_index;
 };
 
 // The set named by SPARSAM_ISA ("baseline", "avx2", "avx512") or else the best that this processor has.

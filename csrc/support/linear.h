@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "support/row_product.h"
+#include "support/packed_product.h"
 #include "support/tall_product.h"
 
 namespace sparsam::SPARSAM_ISA {

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 
+#include "support/parallel.h"
 #include "support/recycled.h"
 #include "support/simd.h"
 
@@ -61,7 +63,11 @@ class Packed {
       const T* panel = data_.get() + size_t(first) * kLanes<T> * depth_;
       const int real = std::min(width * kLanes<T>, columns_ - first * kLanes<T>);
       for (int m = 0; m < rows; m += kPassRows)
-        dispatch_rows(std::min(kPassRows, rows - m), width, panel, a + m, c + m, first * kLanes<T>, real);
+        with_constant<kPassRows>(std::min(kPassRows, rows - m), [&]<int M>(std::integral_constant<int, M>) {
+          with_constant<kMaxPanel>(width, [&]<int N>(std::integral_constant<int, N>) {
+            kernel<M, N>(panel, a + m, c + m, first * kLanes<T>, real);
+          });
+        });
     }
   }
 
@@ -88,28 +94,6 @@ class Packed {
   T* panel(int p) { return data_.get() + size_t(begin(p)) * kLanes<T> * depth_; }
   int begin(int panel) const { return int(int64_t(vectors_) * panel / panels_); }
 
-  void dispatch_rows(int rows, int width, const T* panel, const T* const* a, T* const* c, int first, int real) const {
-    switch (rows) {
-      case 1: return dispatch_width<1>(width, panel, a, c, first, real);
-      case 2: return dispatch_width<2>(width, panel, a, c, first, real);
-      case 3: return dispatch_width<3>(width, panel, a, c, first, real);
-      case 4: return dispatch_width<4>(width, panel, a, c, first, real);
-    }
-    if constexpr (kPassRows > 4) switch (rows) {
-        case 5: return dispatch_width<5>(width, panel, a, c, first, real);
-        case 6: return dispatch_width<6>(width, panel, a, c, first, real);
-        case 7: return dispatch_width<7>(width, panel, a, c, first, real);
-        default: return dispatch_width<8>(width, panel, a, c, first, real);
-      }
-  }
-  template <int M>
-  void dispatch_width(int width, const T* panel, const T* const* a, T* const* c, int first, int real) const {
-    switch (width) {
-      case 1: return kernel<M, 1>(panel, a, c, first, real);
-      case 2: return kernel<M, 2>(panel, a, c, first, real);
-      default: return kernel<M, 3>(panel, a, c, first, real);
-    }
-  }
   template <int M, int N>
   void kernel(const T* panel, const T* const* a, T* const* c, int first, int real) const {
     constexpr int L = kLanes<T>;
@@ -141,5 +125,29 @@ class Packed {
   int depth_, columns_, vectors_, panels_;
   Recycled<T> data_;
 };
+
+constexpr int64_t kRowsPerTask = 64;
+
+// A linear map over all steps: C (rows, c_stride apart) = A B for a packed B. The rows are shared out over threads.
+template <class T>
+void row_product(const T* a, int64_t a_stride, const Packed<T>& b, int64_t rows, T* c, int64_t c_stride, int threads) {
+  const int64_t tasks = (rows + kRowsPerTask - 1) / kRowsPerTask;
+  const int parts = int(std::min<int64_t>(threads, tasks));
+  run_parallel(parts, [&](int part) {
+    const int64_t first = tasks * part / parts * kRowsPerTask;
+    const int64_t last = std::min(rows, tasks * (part + 1) / parts * kRowsPerTask);
+    for (int64_t row = first; row < last; row += kMaxRows) {
+      const int n = int(std::min<int64_t>(kMaxRows, last - row));
+      const T* from[kMaxRows];
+      T* to[kMaxRows];
+      for (int i = 0; i < n; ++i) {
+        from[i] = a + (row + i) * a_stride;
+        to[i] = c + (row + i) * c_stride;
+        std::fill_n(to[i], b.columns(), T(0));
+      }
+      b.multiply(n, from, to);
+    }
+  });
+}
 
 }  // namespace sparsam::SPARSAM_ISA

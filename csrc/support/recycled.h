@@ -1,4 +1,4 @@
-// Uninitialised arrays on cache lines, recycled.
+// Uninitialised arrays on cache lines, with a line to spare for whole-vector loads at the end, recycled.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,16 @@
 
 #include "support/pools.h"
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 namespace sparsam {
 
 struct GiveBack {
-  size_t bytes = 0;
+  size_t bytes = 0;  // 0 for a block that no pool takes
   void operator()(void* p) const {
-    if (!BlockPool::only().give(p, bytes)) std::free(p);
+    if (bytes == 0 || !BlockPool::only().give(p, bytes)) std::free(p);
   }
 };
 template <class T>
@@ -25,6 +29,21 @@ Recycled<T> recycled_array(size_t n) {
   void* p = BlockPool::only().take(bytes, &got);
   if (p == nullptr) p = allocate_lines(bytes);
   return Recycled<T>(static_cast<T*>(p), GiveBack{got});
+}
+
+// One that is read all over: in large pages where there are some, so that few addresses have to be looked up.
+template <class T>
+Recycled<T> dense_array(size_t n) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  constexpr size_t kPage = size_t{2} << 20;
+  const size_t bytes = (n * sizeof(T) + 64 + kPage - 1) / kPage * kPage;
+  if (n * sizeof(T) >= kPage) {
+    void* at = allocated(bytes, [bytes] { return std::aligned_alloc(kPage, bytes); });
+    madvise(at, bytes, MADV_HUGEPAGE);
+    return Recycled<T>(static_cast<T*>(at), GiveBack{});
+  }
+#endif
+  return recycled_array<T>(n);
 }
 
 }  // namespace sparsam

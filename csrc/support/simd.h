@@ -229,6 +229,14 @@ inline void for_each_vector(int n, F&& f) {
   if (i < n) f(i, n - i);
 }
 
+// f with a number from 1 to Most as a constant, std::integral_constant<int, n>.
+template <int Most, class F>
+inline void with_constant(int n, F&& f) {
+  if constexpr (Most > 1)
+    if (n < Most) return with_constant<Most - 1>(n, f);
+  f(std::integral_constant<int, Most>{});
+}
+
 // Copies n numbers, few enough that a call would count.
 template <class T>
 inline void copy_numbers(T* to, const T* from, int n) {

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "support/aligned.h"
 #include "support/interrupt.h"
 #include "support/parallel.h"
 #include "support/recycled.h"
@@ -44,16 +43,6 @@ void tile(const T* a, int64_t a_stride, const T* b, int depth, T* c, int64_t c_s
       else if (left > 0)
         store_some<T>(out, load_some(out, left) + sums[m][n], left);
     }
-}
-
-template <class T, int N>
-void tile_rows(int rows, const T* a, int64_t a_stride, const T* b, int depth, T* c, int64_t c_stride, int columns) {
-  switch (rows) {
-    case 1: return tile<T, 1, N>(a, a_stride, b, depth, c, c_stride, columns);
-    case 2: return tile<T, 2, N>(a, a_stride, b, depth, c, c_stride, columns);
-    case 3: return tile<T, 3, N>(a, a_stride, b, depth, c, c_stride, columns);
-    default: return tile<T, 4, N>(a, a_stride, b, depth, c, c_stride, columns);
-  }
 }
 
 // `count` columns of A, kTileRows at a time, so that a tile walks through neighbours: rows of A are far apart, and each
@@ -136,21 +125,18 @@ void tall_product(const T* a, int64_t a_stride, const ColumnBlock<T> (&b)[Blocks
           const T* at = pack_a ? packed_a + size_t(row - first) * deep : a + k * a_stride + row;
           const int64_t apart = pack_a ? kTileRows : a_stride;
           T* to = c + row * c_stride + from * L;
-          switch (width) {
-            case 1: tile_rows<T, 1>(rows, at, apart, packed, deep, to, c_stride, columns); break;
-            case 2: tile_rows<T, 2>(rows, at, apart, packed, deep, to, c_stride, columns); break;
-            case 3: tile_rows<T, 3>(rows, at, apart, packed, deep, to, c_stride, columns); break;
-            case 4: tile_rows<T, 4>(rows, at, apart, packed, deep, to, c_stride, columns); break;
-            case 5: tile_rows<T, 5>(rows, at, apart, packed, deep, to, c_stride, columns); break;
-            default: tile_rows<T, 6>(rows, at, apart, packed, deep, to, c_stride, columns); break;
-          }
+          with_constant<kTileVectors>(width, [&]<int N>(std::integral_constant<int, N>) {
+            with_constant<kTileRows>(rows, [&]<int M>(std::integral_constant<int, M>) {
+              tile<T, M, N>(at, apart, packed, deep, to, c_stride, columns);
+            });
+          });
         }
       }
     }
   };
   std::atomic<int> next{0};
   run_parallel(std::min(threads, tasks), [&](int) {
-    const Aligned<T> packed = aligned_array<T>(size_t(kDepthBlock) * kTileVectors * L);
+    const Recycled<T> packed = recycled_array<T>(size_t(kDepthBlock) * kTileVectors * L);
     const Recycled<T> packed_a = recycled_array<T>(pack_a ? size_t(kDepthBlock) * (m + kTileRows) : 0);
     for (int task = next++; task < tasks; task = next++)
       multiply(task / stretches, task % stretches, packed.get(), packed_a.get());
@@ -163,33 +149,6 @@ void tall_product(const T* a, int64_t a_stride, const T* b, int64_t b_stride, in
                   int64_t c_stride, int threads) {
   const ColumnBlock<T> whole[] = {{b, b_stride, n}};
   tall_product(a, a_stride, whole, depth, m, c, c_stride, threads);
-}
-
-// The sums of the columns of A (depth x m), in the order in which `tall_product` would multiply them by 1. The columns
-// are shared out over threads.
-template <class T>
-void column_sums(const T* a, int64_t a_stride, int64_t depth, int m, T* out, int threads) {
-  constexpr int kColumns = 64;  // of a task
-  const int tasks = (m + kColumns - 1) / kColumns, parts = std::max(1, std::min(threads, tasks));
-  run_parallel(parts, [&](int part) {
-    const int first = tasks * part / parts * kColumns, last = std::min(m, tasks * (part + 1) / parts * kColumns);
-    for (int from = first; from < last; from += kColumns) {
-      const int columns = std::min(kColumns, last - from);
-      T total[kColumns] = {};
-      for (int64_t k = 0; k < depth; k += kDepthBlock) {
-        T some[kColumns] = {};
-        const int64_t end = std::min(depth, k + kDepthBlock);
-        if (columns == kColumns)  // a constant length, for registers
-          for (int64_t i = k; i < end; ++i)
-            for (int j = 0; j < kColumns; ++j) some[j] += a[i * a_stride + from + j];
-        else
-          for (int64_t i = k; i < end; ++i)
-            for (int j = 0; j < columns; ++j) some[j] += a[i * a_stride + from + j];
-        for (int j = 0; j < columns; ++j) total[j] += some[j];
-      }
-      std::copy_n(total, columns, out + from);
-    }
-  });
 }
 
 }  // namespace sparsam::SPARSAM_ISA

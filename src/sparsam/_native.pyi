@@ -110,13 +110,9 @@ class _Version(Generic[F]):
     def fresh(sizes: Sizes, initial: _Initial[F] | None = None) -> _Version[F]: ...
     @staticmethod
     def restored(sizes: Sizes, initial: _Initial[F] | None, parts: _Parts[F]) -> _Version[F]: ...
-    def export(self) -> _Parts[F]: ...
+    def export(self, names: list[str] | None = None) -> _Parts[F]:
+        """All, or the arrays of some of "words", "ring", "links" and "usage"."""
     def copied(self) -> _Version[F]: ...
-    def written_rows(self) -> tuple[Rows, NDArray[F]]:
-        """Rows, ascending, and their words."""
-    def recency(self) -> list[int]: ...
-    def link_rows(self) -> tuple[Rows, ShortRows, NDArray[F]]: ...
-    def usage_rows(self) -> tuple[Rows, NDArray[F]]: ...
     def candidates(self, query: NDArray[F]) -> list[int]: ...
     @property
     def is_current(self) -> bool: ...
@@ -141,24 +137,6 @@ class _Record(Generic[F]):
     """What a forward pass puts out, and keeps for one backward pass."""
 
     @property
-    def joint(self) -> NDArray[F]:
-        """(T, B, H+RW): [h_t, r_t], or with an output layer y (T, B, O); zero past an element's length."""
-    @property
-    def hidden(self) -> NDArray[F] | None:
-        """(B, H)"""
-    @property
-    def cell(self) -> NDArray[F] | None:
-        """(B, H)"""
-    @property
-    def read(self) -> NDArray[F]:
-        """(B, R, W)"""
-    @property
-    def rows(self) -> Rows:
-        """(B, R, K), -1 for none"""
-    @property
-    def weights(self) -> NDArray[F]:
-        """(B, R, K)"""
-    @property
     def trace(self) -> tuple[ShortRows, NDArray[F], ShortRows, NDArray[F]] | None:
         """Rows and weights read (T, B, R, K), rows and weights written (T, B, R, K+1)."""
     @property
@@ -167,10 +145,9 @@ class _Record(Generic[F]):
     def after(self) -> list[_Version[F]]: ...
     @property
     def versions_before(self) -> _Versions[F]: ...
-    @property
-    def versions_after(self) -> _Versions[F]: ...
     def outputs(self) -> tuple[Result, ...]:
-        """Joint, hidden, cell, read, weights, rows, and the versions after."""
+        """Joint (T, B, H+RW), which is [h_t, r_t], or with an output layer y (T, B, O), zero past an element's length;
+        hidden and cell (B, H), read (B, R, W), weights and rows (B, R, K), -1 for none; and the versions after."""
     @property
     def bytes(self) -> int: ...
 
@@ -180,24 +157,9 @@ class Record64(_Record[Double]): ...
 class _Gradients(Generic[F]):
     """None for what there is not. `memory_at` (2, n): batch elements and rows; `links_at` (3, n): with columns too."""
 
-    x: NDArray[F] | None
-    w_ih: NDArray[F] | None
-    w_hh: NDArray[F] | None
-    b_ih: NDArray[F] | None
-    b_hh: NDArray[F] | None
-    w_interface: NDArray[F] | None
-    b_interface: NDArray[F] | None
-    hidden: NDArray[F] | None
-    cell: NDArray[F] | None
-    read: NDArray[F]
-    weights: NDArray[F]
     def outputs(self) -> tuple[Result, ...]:
         """In the order of the arguments of `forward`, from x to weights0; then memory_at, memory_words, links_at and
         links_values."""
-    memory_at: Rows | None
-    memory_words: NDArray[F] | None
-    links_at: Rows | None
-    links_values: NDArray[F] | None
 
 class Gradients32(_Gradients[Single]): ...
 class Gradients64(_Gradients[Double]): ...
@@ -318,15 +280,6 @@ linear32: _Linear
 linear64: _Linear
 linear_backward32: _LinearBackward
 linear_backward64: _LinearBackward
-
-class Ring:
-    """The least-recently-accessed ring by itself, for tests."""
-
-    def __init__(self, rows: int) -> None: ...
-    def first(self, count: int) -> list[int]: ...
-    def move_to_back(self, row: int) -> int: ...
-    def undo(self, row: int, before: int) -> None: ...
-    def recency(self) -> list[int]: ...
 
 class ArrayIndex:
     """An index over an array (N, W) that the caller keeps in step with it, for tests and benchmarks."""

@@ -14,7 +14,6 @@
 #include "index/kd_forest.h"
 #include "index/lsh.h"
 #include "index/lsh_list.h"
-#include "index/overlay.h"
 #include "index/scan.h"
 
 using namespace sparsam;
@@ -58,19 +57,13 @@ inline Make lsh_of(int32_t few) {
 
 inline std::unique_ptr<CandidateIndex> make_lsh_list(int32_t capacity, int32_t width, const WordSource* source,
                                                      int32_t checks, uint64_t seed) {
-  return std::make_unique<LSHList>(capacity, width, LSHListSettings{checks, seed}, source);
+  return std::make_unique<LSHList>(capacity, width, checks, seed, source);
 }
 
 inline std::unique_ptr<CandidateIndex> make_scan(int32_t capacity, int32_t width, const WordSource* source, int32_t checks,
                                           uint64_t seed) {
   const ScanSettings settings{.checks = checks, .seed = seed};
   return std::make_unique<Scan>(capacity, width, settings, source);
-}
-
-// An overlay over an empty base: it has to behave like the index it is made of.
-inline std::unique_ptr<CandidateIndex> make_overlay(int32_t capacity, int32_t width, const WordSource* source, int32_t checks,
-                                             uint64_t seed) {
-  return std::make_unique<OverlayIndex>(lsh_of(4096)(capacity, width, source, checks, seed), source);
 }
 
 inline std::vector<int32_t> ask(CandidateIndex& index, const float* query) {

@@ -243,36 +243,10 @@ void test_refusals(const Make& make) {
   CHECK(message_of<std::invalid_argument>([&] { index->build(rows, 2, 2); }).find("row 9") != std::string::npos);
 }
 
-void test_clone_is_independent(const Make& make) {
-  const int32_t n = 2000, width = 8;
-  std::mt19937 random(4);
-  Words words(n, width), others(n, width);
-  auto index = make(n, width, &words, 16, 0);
-  for (int32_t row = 0; row < n / 2; ++row) {
-    draw_unit(random, words.at(row), width);
-    index->insert(row, words.at(row));
-  }
-  others.values = words.values;
-  auto copy = index->clone();
-  copy->bind(&others);
-  CHECK(copy->size() == index->size());
-  const auto before = ask(*index, words.at(3));
-  CHECK(ask(*copy, words.at(3)) == before);
-  for (int32_t row = 0; row < n; ++row) {
-    draw_unit(random, others.at(row), width);
-    row < n / 2 ? copy->update(row, others.at(row)) : copy->insert(row, others.at(row));
-  }
-  CHECK(copy->size() == n && index->size() == n / 2);
-  CHECK(ask(*index, words.at(3)) == before);
-  index->clear();
-  CHECK(copy->size() == n);
-  CHECK(!ask(*copy, others.at(3)).empty());
-}
-
 int main() {
   const std::pair<const char*, Make> kinds[] = {
       {"scan", make_scan},  {"kdtree", make_forest},  {"list", make_lsh_list},
-      {"lsh", lsh_of(8192)}, {"tables", lsh_of(16)}, {"overlay", make_overlay}};
+      {"lsh", lsh_of(8192)}, {"tables", lsh_of(16)}};
   for (const auto& [name, make] : kinds) {
     for (uint32_t seed = 0; seed < 4; ++seed)
       for (bool few_distinct : {false, true})
@@ -284,7 +258,6 @@ int main() {
       test_rebuild_count(make);
     test_equal_words(make);
     test_refusals(make);
-    test_clone_is_independent(make);
     std::printf("%-8s ok\n", name);
   }
   std::printf("all tests passed\n");

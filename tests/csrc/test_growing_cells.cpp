@@ -73,8 +73,6 @@ void test_growing_cells() {
   for (int32_t i = 0; i < 100; ++i) count(i);
   std::printf("growing cells find %d of %d, a flat scan %d\n", found, asked, found_flat);
   CHECK(found >= 95);  // measured: 100, the flat scan 100
-  auto copy = index->clone();
-  copy->bind(&words);
   index->start(kStepsOfALongCall, 1);
   afresh->start(kStepsOfALongCall, 2);
   for (int32_t i = 0; i < 50; ++i) {
@@ -82,11 +80,10 @@ void test_growing_cells() {
     const auto answer = ask(*index, query.data());
     CHECK(answer == ask(*afresh, query.data()));
   }
-  for (CandidateIndex* each : {index.get(), copy.get()}) each->start(1, 1);  // a short call reads everything
+  index->start(1, 1);  // a short call reads everything
   for (int32_t i = 0; i < 50; ++i) {
     draw_unit(random, query.data(), width);
-    const auto answer = ask(*flat, query.data());
-    CHECK(answer == ask(*index, query.data()) && answer == ask(*copy, query.data()));
+    CHECK(ask(*flat, query.data()) == ask(*index, query.data()));
   }
 }
 

@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "check.h"
-#include "memory/pending_gradients.h"
+#include "memory/gradients.h"
 
 using namespace sparsam;
 

@@ -1,7 +1,8 @@
-// The ring against a plain list, with undo, and the claim that an untouched ring is zero bytes.
+// The ring against a plain list, with undo, against the order by last access, and the claim that an untouched ring is zero bytes.
 #include "memory/ring.h"
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -55,11 +56,33 @@ void random_moves(int32_t rows, uint32_t seed) {
   for (int32_t i = 0; i < rows; ++i) CHECK(order(next)[i] == i);
 }
 
+// Rows accessed together move in ascending order; then the ring is all rows by the time of their last access, those of
+// one time and those never accessed by number.
+void is_the_order_by_last_access(int32_t rows, uint32_t seed) {
+  std::mt19937 random(seed);
+  Ring ring(rows);
+  std::vector<int32_t> last_access(rows, 0), expected(rows);
+  for (int32_t time = 1; time <= 12; ++time) {
+    for (int32_t row = 0; row < rows; ++row) {
+      if (random() % 4 != 0) continue;
+      ring.move_to_back(row);
+      last_access[row] = time;
+    }
+    std::iota(expected.begin(), expected.end(), 0);
+    std::stable_sort(expected.begin(), expected.end(),
+                     [&](int32_t a, int32_t b) { return last_access[a] < last_access[b]; });
+    CHECK(order(ring) == expected);
+  }
+}
+
 }  // namespace
 
 int main() {
   for (const int32_t rows : {1, 2, 3, 4, 7, 40})
-    for (uint32_t seed = 0; seed < 20; ++seed) random_moves(rows, seed);
+    for (uint32_t seed = 0; seed < 20; ++seed) {
+      random_moves(rows, seed);
+      is_the_order_by_last_access(rows, seed);
+    }
   Ring large(1 << 30);  // costs nothing until touched
   CHECK(large.move_to_back(0) == Ring::kWasHead);
   CHECK(large.head() == 1);

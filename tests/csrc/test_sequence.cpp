@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "check.h"
-#include "memory/claim.h"
+#include "memory/timeline.h"
 
 using namespace sparsam;
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "check.h"
-#include "memory/claim.h"
+#include "memory/timeline.h"
 #include "step/record.h"
 #include "support/lazy_array.h"
 #include "support/recycled.h"

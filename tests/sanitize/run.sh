@@ -16,7 +16,7 @@ from sparsam import _native
 assert 'sanitize_python' in _native.__file__, _native.__file__"
 tests=${PYTEST_ARGS:-"tests/engines/native/test_fuzz.py tests/engines/test_state_fuzz.py tests/engines/native/test_core.py
   tests/engines/native/test_rollback.py tests/engines/native/test_sdnc.py tests/engines/native/test_index.py
-  tests/engines/native/test_ring.py tests/engines/native/test_search.py tests/engines/native/test_array_index.py
+  tests/engines/native/test_search.py tests/engines/native/test_array_index.py
   tests/engines/test_same_bits.py tests/test_state_algebra.py tests/test_state_machine.py
   tests/models/test_default_device.py"}
 LD_PRELOAD=$preload exec "$python" -m pytest -q -p no:cacheprovider $tests

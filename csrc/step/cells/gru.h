@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "step/sequence.h"
-#include "support/row_product.h"
+#include "support/packed_product.h"
 #include "support/simd.h"
 #include "support/tall_product.h"
 
@@ -114,7 +114,8 @@ class GruCell {
     input_part(joint + H, s.joint, s.read_width(), s.inputs);
     tall_product(gates + H, s.gates, joint, s.joint, steps, 3 * H, H, to.w_hh, H, threads);
     std::vector<T> sums(4 * H);
-    column_sums(gates, s.gates, steps, 4 * H, sums.data(), threads);
+    const ColumnBlock<T> one[] = {{nullptr, 0, 1}};
+    tall_product(gates, s.gates, one, steps, 4 * H, sums.data(), 1, threads);
     std::copy_n(sums.data() + H, 3 * H, to.b_hh);
     std::copy_n(sums.data() + H, 2 * H, to.b_ih);
     std::copy_n(sums.data(), H, to.b_ih + 2 * H);

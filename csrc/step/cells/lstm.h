@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "step/sequence.h"
-#include "support/row_product.h"
+#include "support/packed_product.h"
 #include "support/simd.h"
 #include "support/tall_product.h"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -32,6 +32,41 @@ SIZES = {
 }
 BLOCKS = {"lstm": 4, "gru": 3, "none": 0}
 WEIGHTS = ("w_ih", "w_hh", "b_ih", "b_hh", "w_interface", "b_interface")
+
+
+def as_numpy(made: Any) -> list[Any]:
+    return [value.numpy() if isinstance(value, torch.Tensor) else value for value in made.outputs()]
+
+
+class Run:
+    """A record, with what it puts out by name."""
+
+    def __init__(self, record: Any) -> None:
+        self.record = record
+        self.joint, self.hidden, self.cell, self.read, self.weights, self.rows, _ = as_numpy(record)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.record, name)
+
+
+class Gradients(NamedTuple):
+    x: Any
+    w_ih: Any
+    w_hh: Any
+    b_ih: Any
+    b_hh: Any
+    w_interface: Any
+    b_interface: Any
+    w_output: Any
+    b_output: Any
+    hidden: Any
+    cell: Any
+    read: Any
+    weights: Any
+    memory_at: Any
+    memory_words: Any
+    links_at: Any
+    links_values: Any
 
 
 def core_sizes(s: plain.Sizes, index: Any = None) -> Any:
@@ -82,14 +117,13 @@ def start(case: Case, dtype: Any = np.float64) -> dict[str, Any]:
     }
 
 
-def run_core(case: Case, state: dict[str, Any], versions: list[Any], steps: slice = slice(None), **options: Any) -> Any:
+def run_core(case: Case, state: dict[str, Any], versions: list[Any], steps: slice = slice(None), **options: Any) -> Run:
     lengths = np.array([max(0, min(n, steps.stop or 10**9) - (steps.start or 0)) for n in case.lengths])
     options = {"record": True, "trace": False, "threads": 1, "index": None, "lengths": lengths} | options
     sizes = core_sizes(case.sizes, options.pop("index"))
     x = np.ascontiguousarray(case.x.detach().numpy()[steps])
-    return native.forward64(
-        sizes, getattr(native.Cell, case.cell), case.hidden, x, **case.numpy(), **state, versions=versions, **options
-    )
+    cell, rest = getattr(native.Cell, case.cell), {"versions": versions, **options}
+    return Run(native.forward64(sizes, cell, case.hidden, x, **case.numpy(), **state, **rest))
 
 
 def fresh_versions(case: Case) -> list[Any]:
@@ -144,12 +178,12 @@ def test_equals_plain_pytorch(name, cell, initial):
     close(record.weights, torch.stack([memory.weights for memory in memories]))
     close(record.read, torch.stack([memory.read for memory in memories]))
     for b, (memory, version) in enumerate(zip(memories, record.after)):
-        rows, words = version.written_rows()
-        close(words, memory.words[rows])
+        part = version.export()
+        close(part["words"], memory.words[part["rows"]])
         if s.k_links:
-            _close_links(s, version, memory)
+            _close_links(s, part, memory)
         if not s.free_usage:
-            assert version.recency() == memory.ring[len(memory.ring) - len(version.recency()) :]
+            assert part["recency"].tolist() == memory.ring[len(memory.ring) - len(part["recency"]) :]
         for kind, seen in enumerate((memory.reads, memory.writes)):
             trace_rows, trace_weights = record.trace[2 * kind], record.trace[2 * kind + 1]
             assert (trace_rows[case.lengths[b] :, b] == -1).all()
@@ -190,11 +224,10 @@ def test_equals_plain_pytorch(name, cell, initial):
     for b, length in enumerate(case.lengths):
         d_joint_padded[length:, b] = np.nan  # not looked at
     array = lambda tensor: None if tensor is None else tensor.detach().numpy()  # noqa: E731
-    g = native.backward64(
+    g = gradients(
+        case,
         record,
-        array(case.x),
-        **case.numpy(),
-        d_joint=d_joint_padded,
+        d_joint_padded,
         d_hidden=array(d_hidden),
         d_cell=array(d_cell),
         d_read=array(d_read),
@@ -203,7 +236,6 @@ def test_equals_plain_pytorch(name, cell, initial):
         memory_words=array(d_words).reshape(-1, s.width),
         link_at=link_at,
         link_values=array(link_values),
-        needs_x=True,
         threads=2,
     )
     close(g.x, case.x.grad)
@@ -217,17 +249,17 @@ def test_equals_plain_pytorch(name, cell, initial):
         d_initial[g.memory_at[0], g.memory_at[1]] = g.memory_words
         close(d_initial.sum(0), case.initial.grad)
     with pytest.raises(RuntimeError, match="has run already"):
-        native.backward64(record, array(case.x), **case.numpy(), **dict.fromkeys(D_NAMES), needs_x=True, threads=1)
+        gradients(case, record, None)
 
 
 D_NAMES = ("d_joint", "d_hidden", "d_cell", "d_read", "d_weights")
 D_NAMES += ("memory_at", "memory_words", "link_at", "link_values")
 
 
-def _close_links(s: plain.Sizes, version: Any, memory: plain.Memory) -> None:
+def _close_links(s: plain.Sizes, part: Any, memory: plain.Memory) -> None:
     dense = torch.zeros(2 * s.rows + 1, s.rows, dtype=torch.float64)
-    ids, columns, weights = version.link_rows()
-    for link, some, values in zip(ids.tolist(), columns.tolist(), weights.tolist()):
+    ids, columns, weights = (part[name].tolist() for name in ("link_ids", "link_columns", "link_weights"))
+    for link, some, values in zip(ids, columns, weights):
         for column, value in zip(some, values):
             if column >= 0:
                 dense[link, column] = value
@@ -236,7 +268,7 @@ def _close_links(s: plain.Sizes, version: Any, memory: plain.Memory) -> None:
     close(dense[2 * s.rows], memory.precedence)
 
 
-def state_of(record: Any) -> dict[str, Any]:
+def state_of(record: Run) -> dict[str, Any]:
     return {
         "h0": record.hidden,
         "c0": record.cell,
@@ -246,14 +278,15 @@ def state_of(record: Any) -> dict[str, Any]:
     }
 
 
-def gradients(case: Case, record: Any, d_joint: Any, **more: Any) -> Any:
-    arguments = dict.fromkeys(D_NAMES) | {"d_joint": d_joint} | more
-    return native.backward64(record, case.x.detach().numpy(), **case.numpy(), **arguments, needs_x=True, threads=1)
+def gradients(case: Case, record: Run, d_joint: Any, **more: Any) -> Gradients:
+    arguments = dict.fromkeys(D_NAMES) | {"d_joint": d_joint, "needs_x": True, "threads": 1} | more
+    found = native.backward64(record.record, case.x.detach().numpy(), **case.numpy(), **arguments)
+    return Gradients(*as_numpy(found))
 
 
-def without_output(g: Any) -> list[Any]:
+def without_output(g: Gradients) -> list[Any]:
     """Gradients of x, the weights, h, c, r and its weights, but not of an output layer."""
-    return [*g.outputs()[:7], *g.outputs()[9:13]]
+    return [*g[:7], *g[9:13]]
 
 
 @pytest.mark.parametrize("outputs", [1, 3, 40])
@@ -281,10 +314,10 @@ def test_an_output_layer_inside_the_call(cell, outputs):
                 assert ours is None
             else:
                 close(ours, theirs)
-        close(g.outputs()[7], d_weight)
-        close(g.outputs()[8], d_bias)
+        close(g.w_output, d_weight)
+        close(g.b_output, d_bias)
     silent = gradients(case, run_core(case, start(case), fresh_versions(case), **weights), None, **weights)
-    assert not np.asarray(silent.outputs()[7]).any() and not np.asarray(silent.outputs()[8]).any()
+    assert not silent.w_output.any() and not silent.b_output.any()
     for wrong in ({"w_output": weights["w_output"]}, {"b_output": weights["b_output"]}):
         with pytest.raises((TypeError, ValueError), match="b_output"):
             run_core(case, start(case), fresh_versions(case), **wrong)
@@ -411,7 +444,7 @@ def test_reading_a_memory_while_another_thread_runs_it():
                 found = first.after[0].export()
                 if any(not np.array_equal(found[key], contents[key]) for key in contents):
                     wrong.append(found)
-                first.after[0].recency()
+                first.after[0].export(["ring"])
                 first.after[0].copied()
             except RuntimeError as error:
                 if "in use by another thread" not in str(error):
@@ -450,4 +483,4 @@ def test_float32_and_float64_are_near():
         trace=False,
         threads=1,
     )
-    np.testing.assert_allclose(narrow.joint, wide.joint, atol=1e-4)
+    np.testing.assert_allclose(Run(narrow).joint, wide.joint, atol=1e-4)

@@ -9,7 +9,6 @@ import sys
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -27,9 +26,8 @@ def sam(memory_size=50, dtype=torch.float32, **kwargs):
 
 def contents(state, b=0):
     """Every bit of an element's memory and ring."""
-    version = state.memory.versions[b]
-    rows, words = version.written_rows()
-    return rows.tolist(), words.view(np.uint8).tobytes(), version.recency()
+    rows, words = state.memory._written(b)
+    return rows.tolist(), words.numpy().tobytes(), state.memory.recency(b).tolist()
 
 
 def resident():

@@ -47,7 +47,7 @@ def dense_usage(state, b: int) -> torch.Tensor:
 def everything(state, b: int) -> list[torch.Tensor]:
     """All that a version of the native engine holds of element b."""
     memory = state.memory
-    usage = memory.usage_rows(b) if memory.kind.allocation == "free" else (torch.tensor(memory.versions[b].recency()),)
+    usage = memory.usage_rows(b) if memory.kind.allocation == "free" else (memory.recency(b),)
     return [*memory.link_rows(b), *state.memory_rows(b), *usage]
 
 

@@ -238,26 +238,29 @@ class NativeMemory:
             return torch.zeros(len(rows), self.kind.width, dtype=self.kind.dtype, device="cpu")
         return torch.from_numpy(self.origins[b].words(rows.numpy()))
 
-    def _written(self, b: int) -> tuple[Tensor, Tensor]:
-        rows, words = self._version(b).written_rows()
-        return torch.from_numpy(rows), torch.from_numpy(words)
+    def _part(self, b: int, name: str) -> list[Tensor]:
+        """The arrays of one part of element b: "words", "ring", "links" or "usage"."""
+        return [torch.from_numpy(array) for array in self._version(b).export([name]).values()]
 
-    def link_rows(self, b: int) -> tuple[Tensor, Tensor, Tensor]:
+    def _written(self, b: int) -> tuple[Tensor, Tensor]:
+        rows, words = self._part(b, "words")
+        rows, order = rows.sort()
+        return rows, words[order]
+
+    def link_rows(self, b: int) -> list[Tensor]:
         """Rows of the links of element b that are not empty: their numbers, columns (n, K_L) and weights (n, K_L).
 
         N(i,.) has number 2i, P(i,.) 2i+1 and p 2N; a column of -1 is no entry.
         """
-        ids, columns, weights = self._version(b).link_rows()
-        return torch.from_numpy(ids), torch.from_numpy(columns), torch.from_numpy(weights)
+        return self._part(b, "links")
 
-    def usage_rows(self, b: int) -> tuple[Tensor, Tensor]:
+    def usage_rows(self, b: int) -> list[Tensor]:
         """Rows of element b of usage above 0, ascending, and their usage; of a memory with allocation "free"."""
-        rows, values = self._version(b).usage_rows()
-        return torch.from_numpy(rows), torch.from_numpy(values)
+        return self._part(b, "usage")
 
     def recency(self, b: int) -> Tensor:
         """Rows of element b that were accessed, least recently first."""
-        return torch.tensor(self._version(b).recency(), dtype=torch.int64, device="cpu")
+        return self._part(b, "ring")[0]
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """This memory where nothing changes; in another dtype, or, on another device, all its words (`DenseMemory`)."""

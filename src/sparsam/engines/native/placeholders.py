@@ -1,7 +1,7 @@
 """Placeholders of native memories in the autograd graph: tensors of the memory's shape without storage.
 
 Their gradients are sparse: rows and words, never N times W numbers. Between two calls of the core the gradient is an
-empty one, and the rows stay in the core (`Pending` of csrc/memory/pending_gradients.h): autograd decides which call
+empty one, and the rows stay in the core (`Pending` of csrc/memory/gradients.h): autograd decides which call
 comes next, and the rows are there when it runs.
 """
 
