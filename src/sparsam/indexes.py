@@ -60,7 +60,6 @@ NAMES: dict[str, type[Index]] = {}  # by name, filled where an index is defined
 
 
 def register(index: type[Index]) -> type[Index]:
-    """Make an index known by its name."""
     NAMES[index.name] = index
     return index
 
@@ -232,7 +231,6 @@ class Auto(Index):
 
 
 def resolve(index: Any) -> Index:
-    """An index from its name, or the settings object as it is."""
     if isinstance(index, Index):
         return index
     if not isinstance(index, str):

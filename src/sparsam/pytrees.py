@@ -148,7 +148,6 @@ def collated(states: Sequence[State], *, collate_fn_map: Any = None) -> State:
 
 
 def register() -> None:
-    """Make states and stores known to torch."""
     for cls in STATES:
         register_fields(cls)
     register_fields(DenseMemory)

@@ -305,7 +305,6 @@ class TensorStore:
     engine = "reference"
 
     def tensors(self) -> dict[str, Tensor]:
-        """The fields that are tensors."""
         found = {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}
         return {name: value for name, value in found.items() if isinstance(value, Tensor)}
 

@@ -29,7 +29,6 @@ class Access:
         return replace(self, time=time, rows=rows)
 
     def later(self, steps: int) -> Access:
-        """The same access, `steps` steps later."""
         return replace(self, time=self.time + steps)
 
     def entries(self) -> tuple[Tensor, ...]:

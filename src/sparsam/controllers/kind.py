@@ -75,7 +75,6 @@ _by_type: dict[type[nn.Module], ControllerKind] = {}  # what `kind_of` found
 
 
 def register(kind: ControllerKind) -> ControllerKind:
-    """Make a kind known by its name."""
     KINDS[kind.name] = kind
     _by_type.clear()
     return kind

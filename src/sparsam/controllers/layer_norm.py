@@ -88,7 +88,6 @@ register(NormalisedLSTMKind())
 
 
 def with_layer_norm(controller: Any, layer_norm: bool) -> Any:
-    """The controller that a model's arguments `controller` and `layer_norm` ask for."""
     if not checks.boolean("layer_norm", layer_norm):
         return controller
     if controller != "lstm":

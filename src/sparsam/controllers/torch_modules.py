@@ -13,8 +13,6 @@ from torch import Tensor, nn
 
 
 class LSTMController(nn.RNNBase):
-    """`nn.LSTM` in all but its type."""
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
 
@@ -25,8 +23,6 @@ class LSTMController(nn.RNNBase):
 
 
 class GRUController(nn.RNNBase):
-    """`nn.GRU` in all but its type."""
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("GRU", *args, **kwargs)
 

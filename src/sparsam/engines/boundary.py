@@ -59,7 +59,6 @@ SCHEMA = ", ".join(  # of those, as an operator declares them
 
 
 def inputs(cell: Cell | None, x: Tensor, state: Any, memory: Tensor | None, *links: Tensor | None) -> Any:
-    """The inputs of a run from `state`."""
     if cell is None:
         return inputs_of(x, *NONE, None, None, state.read, state.read_weights, memory, *links)
     output = cell.output or NONE[:2]
@@ -82,8 +81,6 @@ class Outputs(NamedTuple):
 
 
 class Call(ABC):
-    """One call of a fast engine."""
-
     __slots__ = ()
     engine: str
     inputs: Any = Inputs  # the named tuples that it takes and gives
@@ -125,8 +122,6 @@ def run(call: Call, inputs: Any) -> Any:
 
 
 class Node(torch.autograd.Function):
-    """A call in the graph."""
-
     @staticmethod
     def forward(ctx: Any, call: Call, *inputs: Tensor | None) -> tuple[Tensor | None, ...]:
         ctx.set_materialize_grads(False)

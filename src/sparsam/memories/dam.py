@@ -17,8 +17,6 @@ from sparsam.trace import READ, WRITE, DenseAccess
 
 
 class DAMState(State):
-    """State of DAM."""
-
     read: Tensor  # r (B, R, W)
     read_weights: Tensor  # w^R (B, R, N), zero before the first read
     usage: Tensor  # U^(1) (B, N)

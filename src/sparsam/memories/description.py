@@ -65,7 +65,6 @@ class SparseSizes:
         return sparse_interface(self.heads, self.width, self.k_links > 0, self.allocation == "free", self.erase)
 
     def settings(self) -> dict[str, Any]:
-        """What a `repr` shows."""
         shown: dict[str, Any] = {"memory_size": self.rows, "word_size": self.width, "num_heads": self.heads}
         shown |= {"k": self.k, "index": self.index, "similarity": self.similarity}
         if self.k_links:
@@ -83,7 +82,6 @@ def as_text(sizes: SparseSizes) -> str | None:
 
 
 def from_text(text: str) -> SparseSizes:
-    """The description that `as_text` wrote."""
     fields = json.loads(text)
     return SparseSizes(**{**fields, "index": index_from(fields["index"])})
 

@@ -20,8 +20,6 @@ BLOCK_ENTRIES = 2**20  # of the link matrices that `LinkStep` works on together
 
 
 class DNCState(State):
-    """State of the DNC."""
-
     read: Tensor  # r (B, R, W)
     read_weights: Tensor  # w^R (B, R, N)
     write_weights: Tensor  # w^W (B, N)

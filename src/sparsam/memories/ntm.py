@@ -19,8 +19,6 @@ TAPS = 3  # shifts by -1, 0 and +1
 
 
 class NTMState(State):
-    """State of the NTM."""
-
     read: Tensor  # r (B, R, W)
     read_weights: Tensor  # w^R (B, R, N)
     write_weights: Tensor  # w^W (B, R, N)

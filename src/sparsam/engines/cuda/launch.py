@@ -31,8 +31,6 @@ GROUP = 16  # rows of which a split search keeps the best score
 
 
 class SearchPlan(NamedTuple):
-    """How a program of a split search goes about it."""
-
     block: int  # rows that it looks at together
     stages: int  # blocks on their way
     warps: int
@@ -287,7 +285,6 @@ def catch_up(size: Layout, after: tuple[Tensor, ...], before: tuple[Tensor, ...]
 
 
 def controllers_launch(size: Layout, tape: Tape, matrices: Packed, ends: Tensor) -> Callable[[int], None]:
-    """What runs a step of all elements' controllers."""
     from sparsam.engines.cuda.kernels.controllers import controllers_forward as kernel
 
     arguments = (tape.gates, tape.cells, tape.joint, matrices.recurrent, matrices.recurrent_bias, ends, tape.batch)

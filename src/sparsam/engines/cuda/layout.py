@@ -173,7 +173,6 @@ def _layout(cell: str, hidden: int, heads: int, k: int, width: int, k_links: int
 
 
 def layout_of(sizes: Any, cell: str, hidden: int) -> Layout:
-    """The layout of a memory's description with a controller of `hidden` units."""
     units, free = 0 if cell == "none" else hidden, sizes.allocation == "free"
     return _layout(
         cell,

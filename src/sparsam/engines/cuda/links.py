@@ -85,7 +85,6 @@ class SparseLinks:
         return f"cuda links, {self.predecessor_columns.shape[2]} to a row"
 
     def dense(self, memory: Any = None) -> DenseLinks:
-        """N, P and p as matrices."""
         links = self.grown(self.rows)
         pairs = (
             (links.predecessor_columns, links.predecessor_weights),
@@ -96,7 +95,6 @@ class SparseLinks:
         return DenseLinks(predecessors, successors, precedence, self.predecessor_columns.shape[2])
 
     def grown(self, rows: int) -> SparseLinks:
-        """The same links with at least `rows` rows."""
         more = max(rows - self.predecessor_columns.shape[1], 0)
         if not more:
             return self
@@ -156,7 +154,6 @@ def listed(matrix: Tensor, k_links: int) -> tuple[Tensor, Tensor]:
 
 
 def from_dense_links(links: DenseLinks) -> SparseLinks:
-    """The reference's links as this engine keeps them."""
     n_columns, n_weights = listed(links.predecessors, links.k_links)
     p_columns, p_weights = listed(links.successors, links.k_links)
     columns, weights = listed(links.precedence, links.k_links)

@@ -84,7 +84,6 @@ class CudaMemory:
         return dataclasses.replace(moved, start=start)
 
     def blend(self, mask: Tensor, other: CudaMemory) -> CudaMemory:
-        """Per batch element, `other` where the mask holds and this memory elsewhere."""
         rows = max(self.words.shape[1], other.words.shape[1])
         queue = max(self.queue_rows.shape[1], other.queue_rows.shape[1])
         ours, theirs = self.grown(rows, queue), other.grown(rows, queue)
@@ -101,7 +100,6 @@ class CudaMemory:
 
     @classmethod
     def cat(cls, stores: Sequence[CudaMemory]) -> CudaMemory:
-        """Memories of several batches as those of one."""
         rows = max(store.words.shape[1] for store in stores)
         queue = max(store.queue_rows.shape[1] for store in stores)
         whole = [store.grown(rows, queue) for store in stores]
@@ -128,7 +126,6 @@ class CudaMemory:
         return f"cuda memory of {self.shape} {name} {self.words.device}, {there} rows there"
 
     def grown(self, rows: int, queue: int) -> CudaMemory:
-        """The same memory with at least `rows` rows and `queue` places in its queue."""
         words, last_access, counters, queue_rows, queue_stamps, *usage = self.tensors()
         more, places = max(rows - words.shape[1], 0), max(queue - queue_rows.shape[1], 0)
         return self._with(
@@ -143,7 +140,6 @@ class CudaMemory:
         )
 
     def changed_rows(self, b: int) -> tuple[Tensor, Tensor]:
-        """Rows (ascending) and words of element `b` that differ from the initial memory."""
         words = self.words[b]
         if self.start is None:
             return changed_rows(words, torch.zeros_like(words))
@@ -151,7 +147,6 @@ class CudaMemory:
         return changed_rows(words, start[: words.shape[0]])
 
     def dense(self) -> DenseMemory:
-        """The reference's memory of the same words and ring, all N rows of it."""
         rows = self.grown(self.rows, 0)
         return DenseMemory(rows.words, rows.last_access.long(), self.clock, self.whole_start(), rows.usage)
 
@@ -177,7 +172,6 @@ def fresh_memory(sizes: Any, batch: int, initial: Tensor | None, like: Tensor) -
 
 
 def from_dense(memory: DenseMemory) -> CudaMemory:
-    """A memory of the reference as this engine keeps it."""
     last_access = memory.last_access.to(torch.int32)
     zeros = torch.zeros_like(memory.clock, dtype=torch.int32)
     columns = [zeros] * COUNTERS
@@ -220,8 +214,6 @@ def last_written(words: Tensor) -> Tensor:
 
 
 class Capacity(NamedTuple):
-    """What a call needs of a memory."""
-
     rows: int
     places: int  # in the queue
     touched: int  # as in `CudaMemory`, after the call
@@ -268,7 +260,6 @@ def working_copy(memory: CudaMemory, sizes: Any, steps: int, apart: bool = False
 
 
 def _blank(batch: int, rows: int, places: int, width: int, usage: bool, device: torch.device) -> dict[str, Tensor]:
-    """The tensors of a blank memory, zeroed at once."""
     where, count = _blank_places(batch, rows, places, width, usage)
     return cut(torch.zeros(count, dtype=torch.int32, device=device), where)
 

@@ -183,7 +183,6 @@ def cuda_sequence_differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[An
 
 
 def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
-    """A run of the GPU engine as a node of the graph that is traced."""
     sizes: SparseSizes = memory.sizes
     text = traced_description(memory, record)
     held: CudaMemory = state.memory

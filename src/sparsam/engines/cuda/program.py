@@ -72,8 +72,6 @@ class Run:
 
 
 class Gradients(NamedTuple):
-    """Gradients of what a sequence was given."""
-
     x: Tensor
     weights: Weights | None
     hidden: Tensor | None
@@ -165,7 +163,6 @@ def forward(
 
 
 def copy_stores(before: Before, into: Before) -> None:
-    """Memory and links of one state to the tensors of another of the same shapes."""
     pairs = list(zip(into.memory.tensors(), before.memory.tensors()))
     if into.links is not None and before.links is not None:
         pairs += zip(into.links.tensors(), before.links.tensors())

@@ -30,7 +30,6 @@ _starts = weakref.WeakKeyDictionary()
 
 
 def fresh(memory: Any, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:
-    """The fields of a state that nothing has touched."""
     sizes = memory.sizes
     held = fresh_memory(sizes, batch, None if initial is None else initial.clone(), like)
     fields = {**memory.no_read(batch, like), "memory": held}
@@ -110,13 +109,10 @@ def lasting(like: Tensor) -> bool:
 
 
 def stream_of(like: Tensor) -> int:
-    """The stream that work on the device of `like` goes to."""
     return torch._C._cuda_getCurrentRawStream(like.device.index) if like.is_cuda else 0
 
 
 class CudaCall(boundary.Call):
-    """One call of the kernels, and what it leaves behind beside the outputs."""
-
     engine = "cuda"
 
     def __init__(self, sizes: SparseSizes, cell: Cell | None, state: Any, ends: Tensor | None) -> None:

@@ -175,12 +175,10 @@ class Buffers:
         return self.versions != [base._version for base in self.memory.bases.values()]
 
     def note(self, number: int, parent: int) -> None:
-        """What lies here now."""
         self.number, self.parent = number, parent
         self.versions = [base._version for base in self.memory.bases.values()]
 
     def holds(self, state: Any) -> bool:
-        """Whether `state` is what lies here."""
         if getattr(state.memory, "buffers", None) is not self:
             return False
         addresses = self.addresses
@@ -199,7 +197,6 @@ class Buffers:
         return SparseLinks(*tensors) if self.links.places else None
 
     def load(self, state: Any) -> None:
-        """Take over a state that lies elsewhere."""
         for name in self.seen:
             self.small.view(name).copy_(getattr(state, name))
         pairs = [*zip(self.memory.places, state.memory.tensors()), *_link_tensors(state).items()]

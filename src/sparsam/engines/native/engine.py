@@ -43,7 +43,6 @@ class Prepared:
 
 @functools.lru_cache(maxsize=256)
 def core_sizes(sizes: SparseSizes) -> _native.Sizes:
-    """The core's form of a description."""
     return _native.Sizes(
         sizes.rows,
         sizes.width,
@@ -177,7 +176,6 @@ class NativeEngine(Engine):
 
 
 def made(kind: Kind, batch: int, initial: Tensor | None, like: Tensor) -> NativeMemory:
-    """A fresh memory, with the words of `initial` or blank."""
     if not torch.compiler.is_compiling():
         return fresh_memory(batch, kind, initial)
     from sparsam.engines.native import operators
@@ -186,7 +184,6 @@ def made(kind: Kind, batch: int, initial: Tensor | None, like: Tensor) -> Native
 
 
 def native_fields(state: Any) -> dict[str, Any]:
-    """The stores of a state as the native engine holds them."""
     if getattr(state, "memory", None) is None or isinstance(state.memory, Tensor):
         raise ValueError(f"engine: expected 'reference' for a {type(state).__name__}, got 'native', which has none")
     if isinstance(state.memory, NativeMemory):
@@ -205,7 +202,6 @@ def native_fields(state: Any) -> dict[str, Any]:
 
 
 def singles(parameters: tuple[Tensor, ...]) -> Any:
-    """Parameters in float32."""
     return tuple(parameter.float() for parameter in parameters)
 
 

@@ -134,7 +134,6 @@ class NativeMemory:
         return f"native memory of ({len(self.versions)}, {rows}, {width}) {name}, {touched} touched"
 
     def check(self, rows: int, width: int, k_links: int = 0, allocation: str = "ring") -> None:
-        """Refuse a memory of another model's size or allocation."""
         if self.kind.k_links != k_links:
             raise ValueError(f"state: expected links with K_L = {k_links}, got K_L = {self.kind.k_links}")
         if self.kind.allocation != allocation:
@@ -163,14 +162,12 @@ class NativeMemory:
         return [self._version(b) for b in range(len(self.versions))]
 
     def _version(self, b: int) -> Any:
-        """The version of element b, a new one where no call has touched it."""
         version = self.versions[b]
         if version is not None:
             return version
         return getattr(_native, f"Version{self.kind.suffix}").fresh(self.kind.core(), self.origins[b])
 
     def advanced(self, versions: Any, placeholder: Tensor | None, pending: Any = None) -> NativeMemory:
-        """The memory after a call."""
         origins = self.origins if self._origins is None else self._origins
         return NativeMemory(self.kind, versions, origins, placeholder, None, None if placeholder is None else pending)
 
@@ -182,7 +179,6 @@ class NativeMemory:
         return self.advanced([None if v is None else v.copied() for v in self.versions], self.placeholder, self.pending)
 
     def blend(self, mask: Tensor, other: NativeMemory) -> NativeMemory:
-        """Per batch element, the other memory where `mask` holds."""
         if torch.compiler.is_compiling():
             from sparsam.engines.native import operators
 
@@ -214,11 +210,9 @@ class NativeMemory:
 
     @property
     def index_used(self) -> tuple[str, ...]:
-        """What answered the last search of each batch element."""
         return tuple("linear" if version is None else version.index_used for version in self.versions)
 
     def changed_rows(self, b: int) -> tuple[Tensor, Tensor]:
-        """Rows (ascending) and words of element b that differ from the initial memory."""
         rows, words = self._written(b)
         differs = (words != self._origin_words(b, rows)).any(dim=-1)
         return rows[differs], words[differs]
@@ -283,7 +277,6 @@ class NativeMemory:
         return memory
 
     def dense(self) -> DenseMemory:
-        """All words of every batch element, as the reference engine keeps them."""
         batch, rows, _ = self.shape
         start = self._start()
         words, last_access = start.clone(), torch.zeros(batch, rows, dtype=torch.int64, device="cpu")

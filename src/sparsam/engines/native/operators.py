@@ -59,7 +59,6 @@ def call_of(
     clip: float,
     dtype: torch.dtype,
 ) -> NativeCall:
-    """A call of the core from where `memory` stands."""
     found = sizes_of(sizes)
     kind = Kind(found.rows, found.width, found.k_links, found.allocation, dtype)
     held = SimpleNamespace(read_rows=read_rows, memory=NativeMemory(kind, None, None, name=memory.detach()))
@@ -233,7 +232,6 @@ def choose_differentiate(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
 
 
 def traced_name(memory: NativeMemory, like: Tensor) -> Tensor:
-    """The name of a state's memory, while a graph is traced."""
     if memory.name is not None:
         return memory.name
     versions, origins = memory._versions, memory._origins
@@ -248,7 +246,6 @@ def traced_name(memory: NativeMemory, like: Tensor) -> Tensor:
 
 
 def traced_fresh(kind: Kind, batch: int, initial: Tensor | None, like: Tensor) -> NativeMemory:
-    """A fresh memory, while a graph is traced."""
     text = kind_text(kind)
     if initial is None:
         name = torch.ops.sparsam.blank(batch, text, like.detach())
@@ -258,7 +255,6 @@ def traced_fresh(kind: Kind, batch: int, initial: Tensor | None, like: Tensor) -
 
 
 def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
-    """A run of the native engine as a node of the graph that is traced."""
     sizes: SparseSizes = memory.sizes
     text = traced_description(memory, record)
     if sizes.k_links and state.links.placeholder is not None:
@@ -287,6 +283,5 @@ def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tens
 
 
 def traced_choice(mask: Tensor, where_true: NativeMemory, where_false: NativeMemory) -> NativeMemory:
-    """Per batch element one of two memories, while a graph is traced."""
     both = (traced_name(memory, mask) for memory in (where_true, where_false))
     return NativeMemory(where_false.kind, None, None, None, torch.ops.sparsam.choose(mask, *both))

@@ -79,7 +79,6 @@ class Sequences:
         self.reason: str | None = None  # why nothing is captured any more
 
     def __call__(self, x: Tensor, state: tuple[Tensor, ...], ends: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Replay the sequence, capturing what is new of it."""
         if self.reason is not None:
             return plain_sequence(self.plain, x, state, ends)
         differentiated = torch.is_grad_enabled() and (
@@ -247,7 +246,6 @@ class Lease:
         self.spent = False
 
     def backward(self, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-        """Gradients of inputs and parameters for those of the outputs."""
         if self.capture.passes != self.number:
             raise RuntimeError(
                 "the buffers of this pass have been used again: a captured sequence runs backward before the model is "
@@ -273,8 +271,6 @@ class Tensors(tuple[Tensor | None, ...]):
 
 
 class Replay(boundary.Call):
-    """One pass of a captured sequence."""
-
     engine = "cuda"
     inputs = outputs = Tensors
 

@@ -65,14 +65,12 @@ class DenseLayout(Controlled):
 
 
 def dense_layout(memory: Any, cell: str, hidden: int) -> DenseLayout:
-    """The layout of a dense memory with a controller of `hidden` units."""
     similarity = getattr(memory, "similarity", "cosine")
     sizes = (memory.heads, memory.width, memory.rows)
     return DenseLayout(memory.name, cell, hidden, *sizes, similarity, memory.interface)
 
 
 def fits(memory: Any) -> bool:
-    """Whether a program can hold this memory."""
     if memory.options():
         return False
     rows, width = power_of_two(memory.rows, 16), power_of_two(memory.width, 16)

@@ -98,8 +98,6 @@ class Values(tuple[Tensor | None, ...]):
 
 
 class DenseCall(boundary.Call):
-    """One call of the kernels."""
-
     engine = "cuda"
     inputs = outputs = Values
 

@@ -49,7 +49,6 @@ def run(memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, 
 
 
 def has_kernel(memory: Memory, cell: Cell, x: Tensor) -> bool:
-    """Whether `program` runs this model."""
     values = (x, *cell.weights, *cell.interface)
     return TRITON_IS_THERE and layout.fits(memory) and all(value.dtype == torch.float32 for value in values)
 
