@@ -9,9 +9,8 @@ from torch import Tensor
 
 from sparsam import checks
 from sparsam.memories.addressing import SIMILARITIES, dense_content_weights
-from sparsam.memories.dense import DenseMemoryModel, dense_read
 from sparsam.memories.interface import Interface, sparse_interface
-from sparsam.memories.memory import Step
+from sparsam.memories.memory import DenseMemoryModel, Step, dense_read
 from sparsam.state import State
 from sparsam.trace import READ, WRITE, DenseAccess
 

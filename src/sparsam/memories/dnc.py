@@ -9,9 +9,8 @@ from torch import Tensor
 
 from sparsam import checks
 from sparsam.memories.addressing import Addressing
-from sparsam.memories.dense import DenseMemoryModel, dense_read, erase_and_add
 from sparsam.memories.interface import Field, Interface
-from sparsam.memories.memory import Step
+from sparsam.memories.memory import DenseMemoryModel, Step, dense_read, erase_and_add
 from sparsam.state import State
 from sparsam.trace import READ, WRITE, DenseAccess
 from sparsam.transforms import is_batched, needs_plain_operations

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from sparsam.memories.addressing import dense_content_weights
-from sparsam.memories.dense import DenseMemoryModel, dense_read, erase_and_add
 from sparsam.memories.interface import Field, Interface
-from sparsam.memories.memory import Step
+from sparsam.memories.memory import DenseMemoryModel, Step, dense_read, erase_and_add
 from sparsam.state import State
 from sparsam.trace import READ, WRITE, DenseAccess
 

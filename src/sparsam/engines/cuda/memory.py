@@ -278,12 +278,12 @@ def _blank_places(batch: int, rows: int, places: int, width: int, usage: bool) -
 
 def _extended(values: Tensor, rows: int) -> Tensor:
     """A copy of values (B, M, ...) with room for `rows`, blank where there were none."""
-    from sparsam.engines.cuda import copies
+    from sparsam.engines.cuda.launch import LARGE, spread
 
     there = values.shape[1]
     if rows == there:
-        if values.stride(0) == 0 and values.numel() >= copies.LARGE:
-            return copies.spread(values[0], values.shape[0])
+        if values.stride(0) == 0 and values.numel() >= LARGE:
+            return spread(values[0], values.shape[0])
         return values.clone(memory_format=torch.contiguous_format)
     shape = (values.shape[0], rows, *values.shape[2:])
     copy = values.new_zeros(shape)

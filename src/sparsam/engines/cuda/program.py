@@ -8,7 +8,6 @@ search for one.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -17,10 +16,10 @@ import torch
 from torch import Tensor
 
 from sparsam.engines.clipping import backward_limits
-from sparsam.engines.cuda import copies
 from sparsam.engines.cuda import steps as by_steps
 from sparsam.engines.cuda.launch import (
     backward_launch,
+    blank_words,
     catch_up,
     forward_launch,
     no_tensor,
@@ -240,13 +239,10 @@ def backward(
         ]
         d_joint = torch.zeros_like(tape.joint[1:]) if d_joint is None else aligned_tensor(d_joint.to(torch.float32))
         before, after = run.memory_rows
-        shape = (batch, after, size.W)
         if d_words is not None:
             d_words = d_words.clone(memory_format=torch.contiguous_format)
-        elif words_wanted or math.prod(shape) < copies.LARGE:
-            d_words = torch.zeros(shape, **numbers)
         else:
-            d_words = copies.blank_where_touched(tape, size, after, run.ends)
+            d_words = blank_words(tape, size, after, run.ends, words_wanted)
         carry = torch.empty(batch, size.J, **numbers)
         carry_cell = torch.empty(batch, size.H, **numbers)
         carry_weights = torch.empty(batch, size.RP, size.KP, **numbers)

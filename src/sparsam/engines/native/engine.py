@@ -16,9 +16,8 @@ from sparsam.engines import boundary
 from sparsam.engines.engine import Cell, Engine, Ran, converted_state, register, why_unknown
 from sparsam.engines.feedforward import FEEDFORWARD, run_feedforward
 from sparsam.engines.native.call import NativeCall
-from sparsam.engines.native.core import missing
+from sparsam.engines.native.core import core_settings, missing
 from sparsam.engines.native.core import native as _native
-from sparsam.engines.native.index import core_settings
 from sparsam.engines.native.links import LinksFromDense, NativeLinks, link_parts
 from sparsam.engines.native.memory import DTYPES, HALF, Kind, NativeMemory, fresh_memory, from_dense
 from sparsam.engines.reference import reference_fields

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from sparsam.engines.native import names, placeholders
+from sparsam.engines.native.core import initial_words
 from sparsam.engines.native.core import native as _native
-from sparsam.engines.native.index import initial_words
 from sparsam.memories.description import SparseSizes
 from sparsam.state import DenseMemory
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor
 from sparsam.engines import boundary
 from sparsam.engines.cuda.dense.layout import DenseLayout, dense_layout
 from sparsam.engines.cuda.dense.tape import DenseTape
-from sparsam.engines.cuda.launch import PRODUCT, bound, no_tensor, on_device_of, packed_at_once
+from sparsam.engines.cuda.launch import PRODUCT, bound, constants_of, no_tensor, on_device_of, packed_at_once
 from sparsam.engines.cuda.program import ends_of, plain
 from sparsam.engines.cuda.weights import (
     Weights,
@@ -182,10 +181,5 @@ def _launch(name: str, size: DenseLayout, arguments: tuple[Any, ...], batch: int
     from sparsam.engines.cuda.dense.kernels import backward, forward
 
     kernel = {"forward": forward.dense_forward, "backward": backward.dense_backward}[name]
-    return bound(kernel, (batch,), arguments, _constants(kernel, size), size.WARPS)
-
-
-@lru_cache(maxsize=256)
-def _constants(kernel: Any, size: DenseLayout) -> dict[str, Any]:
-    letters = (getattr(kernel, "fn", None) or kernel).__annotations__
-    return {letter: PRODUCT * size.WARPS if letter == "PRODUCT" else getattr(size, letter) for letter in letters}
+    constants = constants_of(kernel, size, PRODUCT=PRODUCT * size.WARPS)
+    return bound(kernel, (batch,), arguments, constants, size.WARPS)

@@ -10,10 +10,9 @@ from sparsam.engines.cuda.kernels.cells import cell_backward
 from sparsam.engines.cuda.kernels.following import read_modes
 from sparsam.engines.cuda.kernels.link_gradients import add_followed, update_gradient
 from sparsam.engines.cuda.kernels.products import vector_times_matrix
-from sparsam.engines.cuda.kernels.rows import add_to_rows
-from sparsam.engines.cuda.kernels.similarity_gradient import similarity_gradient
+from sparsam.engines.cuda.kernels.rows import add_to_rows, averaged_over_heads, write_entries
+from sparsam.engines.cuda.kernels.search import similarity_gradient
 from sparsam.engines.cuda.kernels.usage import room_gradient
-from sparsam.engines.cuda.kernels.writing import averaged_over_heads, write_entries
 
 
 @triton.jit(do_not_specialize=["begin", "end", "B", "M"])

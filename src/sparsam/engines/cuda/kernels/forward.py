@@ -12,16 +12,14 @@ import triton
 import triton.language as tl
 
 from sparsam.engines.cuda.kernels.cells import cell_forward
-from sparsam.engines.cuda.kernels.codes import code_of
 from sparsam.engines.cuda.kernels.following import mixed_read
 from sparsam.engines.cuda.kernels.links import update_links
 from sparsam.engines.cuda.kernels.ordering import key_number, key_row
 from sparsam.engines.cuda.kernels.products import softplus, vector_times_matrix
 from sparsam.engines.cuda.kernels.ring import least_recent, touch
-from sparsam.engines.cuda.kernels.rows import summed_over_same, words_at
-from sparsam.engines.cuda.kernels.search import merged, most_similar
+from sparsam.engines.cuda.kernels.rows import averaged_over_heads, summed_over_same, words_at, write_entries
+from sparsam.engines.cuda.kernels.search import code_of, merged, most_similar
 from sparsam.engines.cuda.kernels.usage import fill_rows, free_rows, least_used, usage_at
-from sparsam.engines.cuda.kernels.writing import averaged_over_heads, write_entries
 
 
 @triton.jit(do_not_specialize=["begin", "end", "B", "M", "queue_size"])
