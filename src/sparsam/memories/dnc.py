@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -123,7 +124,8 @@ class DNCMemory(DenseMemoryModel):
 
 def retention(free_gates: Tensor, read_weights: Tensor) -> Tensor:
     """psi_t = prod_r (1 - f_r w^R_{t-1,r}), (B, N): how much of each word stays; free gates f (B, R)."""
-    return (1 - free_gates[..., None] * read_weights).prod(dim=1)
+    kept = 1 - free_gates[..., None] * read_weights
+    return functools.reduce(torch.mul, kept.unbind(1))
 
 
 def dnc_usage(usage: Tensor, write_weights: Tensor, retained: Tensor) -> Tensor:

@@ -24,7 +24,6 @@ SIZES = dict(input_size=3, output_size=2, hidden_size=6, memory_size=14, word_si
     "cases",
     [
         "sequence_cases.py",
-        "dense/capturable_cases.py",
         "controller_cases.py",
         "dense/program_cases.py",
         "program_cases.py",
