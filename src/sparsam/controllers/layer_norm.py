@@ -61,7 +61,6 @@ class NormalisedLSTMKind(RecurrentKind):
     module = NormalisedLSTM
     carried = ("hidden", "cell")
     options: ClassVar = {"layer_norm": True}
-    renamed: ClassVar = {"controller_norm.": "controller.norm."}  # of version 0.1
 
     def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
         if num_layers != 1:

@@ -80,6 +80,15 @@ class Outputs(NamedTuple):
     precedence: Tensor | None = None
 
 
+def fields_after(out: Any, read_rows: Tensor | None, memory: Any, links: Any) -> dict[str, Any]:
+    """The fields of a state that a run changed: of its outputs, and of what goes beside them; None for none."""
+    fields = {"read": out.read, "read_rows": read_rows, "read_weights": out.read_weights, "memory": memory}
+    for name, value in (("hidden", out.hidden), ("cell", out.cell), ("links", links)):
+        if value is not None:
+            fields[name] = value
+    return fields
+
+
 class Call(ABC):
     __slots__ = ()
     engine: str
@@ -161,19 +170,3 @@ class Node(torch.autograd.Function):
 
 # `Node.apply` without its look at torch.func's wrappers, which `run` has had, and which takes longer than all the rest.
 apply = super(torch.autograd.Function, Node).apply
-
-
-def kept_bytes(y: Tensor) -> int:
-    """Bytes that the forward pass that put out `y` keeps for its backward pass: the tape and the journals."""
-    seen, todo = set(), [y.grad_fn]
-    while todo:
-        node = todo.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        call = getattr(node, "call", None)
-        kept = call.tape.bytes if isinstance(call, Call) and call.tape is not None else None
-        if kept is not None:
-            return int(kept)
-        todo += [after for after, _ in node.next_functions]
-    raise ValueError("y: expected an output of a fast engine before its backward pass")

@@ -23,7 +23,7 @@ from sparsam.engines.engine import Cell
 from sparsam.engines.feedforward import FEEDFORWARD
 from sparsam.engines.plan import Parts, Plan
 from sparsam.memories.memory import Memory
-from sparsam.models.contract import Recurrent, S
+from sparsam.models.contract import Recurrent, S, blank_past
 from sparsam.start import Start
 from sparsam.state import State, blended
 from sparsam.trace import Access
@@ -189,11 +189,7 @@ class MemoryModel(Recurrent[S]):
                 return y, after, accesses
         else:
             y, after, accesses = run_stepwise(self, plan, x, state, ends, record)
-        y = self.answer(y)
-        if ends is not None:
-            past = torch.arange(x.shape[0], device="cpu")[:, None] >= ends
-            y = y.masked_fill(sent(past[..., None], y.device), 0.0)
-        return y, after, accesses
+        return blank_past(self.answer(y), ends), after, accesses
 
     def _weights(self, plan: Plan) -> Cell:
         """The weights that the engine reads, as they are now; those of a parametrized layer are computed."""
@@ -207,25 +203,9 @@ class MemoryModel(Recurrent[S]):
         return Cell(plan.cell, self.hidden_size, tuple(found[:at]), interface, output, self._backward_clip)
 
     def options_in_use(self) -> list[str]:
-        """The options of later work that this model was made with, as they would be written in its constructor."""
-        used = {} if self.memory is None else self.memory.options()
-        used |= {} if self.backward_clip is None else {"backward_clip": self.backward_clip}
+        used = {} if self.backward_clip is None else {"backward_clip": self.backward_clip}
         used |= self.controller_kind.options | getattr(self.output, "options", {})
-        return [f"{name}={value}" for name, value in used.items()]
-
-    def extra_repr(self) -> str:
-        shown = [] if self.memory is None else [f"{name}={value!r}" for name, value in self.memory.settings().items()]
-        shown += [] if self.start is None else [f"start={self.start!r}"]
-        shown += [*self.options_in_use(), f"batch_first={self.batch_first}", f"engine={self.engine!r}"]
-        if self.engine == "auto":
-            shown.append(f"engine_used={self.engine_used!r}")
-        return ", ".join(shown)
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        for old, new in self.controller_kind.renamed.items():
-            for key in [key for key in state_dict if key.startswith(prefix + old)]:
-                state_dict[prefix + new + key.removeprefix(prefix + old)] = state_dict.pop(key)
-        super()._load_from_state_dict(state_dict, prefix, *args)
+        return [*super().options_in_use(), *(f"{name}={value}" for name, value in used.items())]
 
 
 def setting(path: str) -> Any:

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import sparsam
-from sparsam.engines.boundary import kept_bytes
+from benchmarks.resident import kept_bytes
 from sparsam.memories import sdnc
 
 STATE_TENSORS = ("hidden", "cell", "read", "read_weights")

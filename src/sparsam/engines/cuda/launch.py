@@ -17,7 +17,7 @@ from sparsam.engines.cuda.layout import Controlled, Layout, power_of_two
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory
 from sparsam.engines.cuda.tape import Tape
-from sparsam.engines.cuda.weights import Packed, PackedBackward, Weights
+from sparsam.engines.cuda.weights import Packed, PackedBackward, Weights, as_made, packed
 
 PRODUCT = 1024  # numbers of a matrix multiplied together, per warp
 SEARCH, WARPS = 128, 8  # rows of the memory looked at together; warps of a program
@@ -233,9 +233,11 @@ def search_launch(
 
 
 def packed_at_once(weights: Weights, size: Controlled) -> Packed:
-    """`packed` of an LSTM whose weights lie as torch makes them, in one launch."""
+    """`packed`, in one launch for an LSTM whose weights lie as torch makes them."""
     from sparsam.engines.cuda.kernels.copies import pack as kernel
 
+    if size.CELL != "lstm" or not as_made(weights):
+        return packed(weights, size)
     kind: dict[str, Any] = {"dtype": weights.hidden.dtype, "device": weights.hidden.device}
     recurrent, interface = torch.empty(size.J, 4 * size.H, **kind), torch.empty(size.H, size.FS, **kind)
     grid = (
@@ -350,7 +352,8 @@ def blank_words(tape: Tape, size: Layout, rows: int, ends: Tensor, everywhere: b
     from sparsam.engines.cuda.kernels.copies import blank_rows as kernel
 
     steps, batch = tape.steps, tape.batch
-    shape, kind = (batch, rows, size.W), {"dtype": torch.float32, "device": tape.joint.device}
+    shape = (batch, rows, size.W)
+    kind: dict[str, Any] = {"dtype": torch.float32, "device": tape.joint.device}
     if everywhere or math.prod(shape) < LARGE:
         return torch.zeros(shape, **kind)
     matrix = torch.empty(shape, **kind)

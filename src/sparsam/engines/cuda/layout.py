@@ -167,20 +167,10 @@ class Layout(Controlled):
         return (2 * self.SIZE + self.KLP + 1) * self.KLP
 
 
-@lru_cache(maxsize=256)
-def _layout(cell: str, hidden: int, heads: int, k: int, width: int, k_links: int, free: bool, lg: bool) -> Layout:
-    return Layout(cell, hidden, heads, k, width, k_links, free, lg)
+_layout = lru_cache(maxsize=256)(Layout)
 
 
 def layout_of(sizes: Any, cell: str, hidden: int) -> Layout:
     units, free = 0 if cell == "none" else hidden, sizes.allocation == "free"
-    return _layout(
-        cell,
-        units,
-        sizes.heads,
-        sizes.k,
-        sizes.width,
-        sizes.k_links,
-        free,
-        bool(sizes.link_gradients and sizes.k_links),
-    )
+    links = (sizes.k_links, free, bool(sizes.link_gradients and sizes.k_links))
+    return _layout(cell, units, sizes.heads, sizes.k, sizes.width, *links)

@@ -9,7 +9,7 @@ bytes nor time depend on N. A memory that starts from given words has all N.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from sparsam.engines.cuda.arena import Places, cut, placed
-from sparsam.state import DenseMemory, blended, changed_rows, converted, taken
+from sparsam.state import DenseMemory, TensorStore, blended, changed_rows, taken
 
 TENSORS = ("words", "last_access", "counters", "queue_rows", "queue_stamps", "usage")
 CLOCK, USED, FRONTIER, HEAD, TAIL = range(5)  # columns of `counters`
@@ -28,7 +28,7 @@ SPARE_ENTRIES = 4096  # of a queue, beyond twice its rows, before it is put in o
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CudaMemory:
+class CudaMemory(TensorStore):
     """The first M of N words of every batch element, and the ring as `kernels.ring` keeps it. A value like every state.
 
     Rows from M to N are those of `start`, never accessed.
@@ -64,11 +64,6 @@ class CudaMemory:
         changed: dict[str, Any] = dict(zip(TENSORS, tensors))
         return dataclasses.replace(self, **changed)
 
-    def map(self, change: Callable[[Tensor], Tensor]) -> CudaMemory:
-        """`change` applied to every tensor, the start included."""
-        start = None if self.start is None else change(self.start)
-        return dataclasses.replace(self._with(map(change, self.tensors())), start=start)
-
     def detach(self) -> CudaMemory:
         if not self.words.requires_grad and (self.start is None or not self.start.requires_grad):
             return self
@@ -77,11 +72,6 @@ class CudaMemory:
 
     def clone(self) -> CudaMemory:
         return self._with(value.clone() for value in self.tensors())
-
-    def to(self, *args: Any, **kwargs: Any) -> CudaMemory:
-        start = None if self.start is None else converted(self.start, *args, **kwargs)
-        moved = self._with(converted(value, *args, **kwargs) for value in self.tensors())
-        return dataclasses.replace(moved, start=start)
 
     def blend(self, mask: Tensor, other: CudaMemory) -> CudaMemory:
         rows = max(self.words.shape[1], other.words.shape[1])
@@ -103,11 +93,9 @@ class CudaMemory:
         rows = max(store.words.shape[1] for store in stores)
         queue = max(store.queue_rows.shape[1] for store in stores)
         whole = [store.grown(rows, queue) for store in stores]
-        starts = [store.start for store in stores]
-        start = starts[0]
-        if any(one is not start for one in starts):
-            every = [store.whole_start() for store in stores]
-            start = torch.cat(every)
+        start = stores[0].start
+        if any(store.start is not start for store in stores):
+            start = torch.cat([store.whole_start() for store in stores])
         touched = max(store.touched for store in stores)
         entries = max(store.entries for store in stores)
         parts = zip(*(store.tensors() for store in whole))
@@ -177,19 +165,8 @@ def from_dense(memory: DenseMemory) -> CudaMemory:
     columns = [zeros] * COUNTERS
     columns[CLOCK] = memory.clock.to(torch.int32)
     columns[USED] = last_written(memory.words.detach())
-    plain = CudaMemory(
-        memory.words,
-        last_access,
-        torch.stack(columns, dim=1),
-        last_access,
-        last_access,
-        memory.words.shape[1],
-        memory.words.shape[1],
-        0,
-        memory.start,
-        memory.usage,
-    )
-    return in_order(plain)
+    ring, rows = (last_access, torch.stack(columns, dim=1), last_access, last_access), memory.words.shape[1]
+    return in_order(CudaMemory(memory.words, *ring, rows, rows, 0, memory.start, memory.usage))
 
 
 def in_order(memory: CudaMemory) -> CudaMemory:

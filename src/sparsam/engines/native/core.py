@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -75,10 +76,8 @@ def core_settings(index: indexes.Index) -> native.IndexSettings | None:
         return None
     if isinstance(index, indexes.Auto):
         until = index.thresholds
-        return native.IndexSettings(
-            index.index.kind, indexes.numbers(index.index), until.scored, until.coded, until.short
-        )
-    return native.IndexSettings(index.kind, indexes.numbers(index))
+        return native.IndexSettings(index.index.kind, asdict(index.index), *until)
+    return native.IndexSettings(index.kind, asdict(index))
 
 
 def initial_words(initial: Tensor) -> list[Any]:

@@ -8,6 +8,7 @@ without storage stands for the memory (`placeholders.py`).
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -36,6 +37,15 @@ class Kind(NamedTuple):
     @classmethod
     def of(cls, sizes: SparseSizes, dtype: torch.dtype) -> Kind:
         return cls(sizes.rows, sizes.width, sizes.k_links, sizes.allocation, dtype)
+
+    def text(self) -> str:
+        """As an operator and a file take it: nothing that a graph would have to escape."""
+        return f'[{self.rows},{self.width},{self.k_links},"{self.allocation}","float{self.suffix}"]'
+
+    @classmethod
+    def of_text(cls, text: str) -> Kind:
+        *sizes, dtype = json.loads(text)
+        return cls._make((*sizes, getattr(torch, dtype)))
 
     @property
     def suffix(self) -> str:
@@ -99,9 +109,7 @@ class NativeMemory:
         """What stands for the memory in the graph of eager calls; None where it is a constant."""
         if self._placeholder is None and self._by_name and self.from_compiled:
             with torch.enable_grad():  # it is kept, for calls with gradients too
-                self._placeholder = names.FromName.apply(
-                    self.name, torch.empty((), dtype=self.kind.dtype, device="cpu"), self.shape
-                )
+                self._placeholder = names.FromName.apply(self.name, self.kind.dtype, self.shape)
         return self._placeholder
 
     @placeholder.setter
@@ -192,7 +200,7 @@ class NativeMemory:
 
     def select(self, index: Tensor) -> NativeMemory:
         at = index.tolist()
-        placeholder = None if self.placeholder is None else placeholders.Select.apply(self.placeholder, index)
+        placeholder = placeholders.selected(self.placeholder, index)
         return NativeMemory(self.kind, [self.versions[b] for b in at], [self.origins[b] for b in at], placeholder)
 
     @classmethod
@@ -271,7 +279,7 @@ class NativeMemory:
             kind,
             [None] * len(self.versions),
             [None if origin is None else origins[id(origin)] for origin in self.origins],
-            None if self.placeholder is None else placeholders.Cast.apply(self.placeholder, dtype),
+            placeholders.cast(self.placeholder, dtype),
         )
         memory._restore([saved_part(None if v is None else v.export()) for v in self.versions])
         return memory
@@ -346,7 +354,7 @@ def fresh_memory(batch: int, kind: Kind, initial: Tensor | None) -> NativeMemory
         origins = made * batch if initial.dim() == 2 else list(made)
     memory = NativeMemory(kind, [None] * batch, origins)
     if initial is not None and initial.requires_grad and torch.is_grad_enabled():
-        memory.placeholder = placeholders.Begin.apply(initial, batch, initial.is_leaf)
+        memory.placeholder = placeholders.begun(initial, batch)
     return memory
 
 
@@ -388,7 +396,7 @@ def from_dense(dense: DenseMemory, k_links: int, link_parts: list[dict[str, Tens
         parts.append(part if touched else None)
     memory._restore(parts)
     if dense.words.requires_grad:
-        memory.placeholder = placeholders.FromDense.apply(dense.words.to(words.device))
+        memory.placeholder = placeholders.from_dense(dense.words.to(words.device))
     return memory
 
 

@@ -130,8 +130,8 @@ class FromName(torch.autograd.Function):
     """From a name to the placeholder of its memory in eager calls."""
 
     @staticmethod
-    def forward(ctx: Any, name: Tensor, like: Tensor, shape: tuple[int, ...]) -> Tensor:
-        return placeholders.placeholder(like, shape)
+    def forward(ctx: Any, name: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
+        return placeholders.zero(dtype).expand(shape)
 
     @staticmethod
     @once_differentiable

@@ -22,9 +22,7 @@ from sparsam.engines.cuda.program import ends_of, plain
 from sparsam.engines.cuda.weights import (
     Weights,
     aligned_tensor,
-    as_made,
     input_sums,
-    packed,
     packed_backward,
     weight_gradients,
 )
@@ -117,7 +115,7 @@ class DenseCall(boundary.Call):
         steps, batch, _ = x.shape
         tape = DenseTape(size, steps, batch, x)
         ends = ends_of(self.lengths, steps, batch, x.device)
-        matrices = (packed_at_once if size.CELL == "lstm" and as_made(weights) else packed)(weights, size)
+        matrices = packed_at_once(weights, size)
         input_sums(x, weights, size, tape.gates)
         hidden, cell, read, *fields = given
         torch.cat([hidden, read.flatten(1)], dim=1, out=tape.joint[0])
@@ -129,16 +127,11 @@ class DenseCall(boundary.Call):
         launch(steps)
         if differentiable:
             self.tape = DenseRun(x, weights, tape, ends)
-        final: Any = steps
-        if self.lengths is not None:
-            final = (ends.long(), torch.arange(batch, device=x.device))
-        joint = tape.joint[final]
-        after = [getattr(tape, name)[final].clone() for name in self.fields]
+        at, hidden, cell, read = tape.final(ends, self.lengths is not None)
+        after = [getattr(tape, name)[at].clone() for name in self.fields]
         constant = CONSTANT.get(size.MODEL, ())
         self.constants = tuple(value for name, value in zip(self.names, after) if name in constant)
-        cells = None if cell is None else tape.cells[final].clone()
-        read = joint[:, size.H :].clone().view(batch, size.R, size.W)
-        return Values((tape.joint[1:], joint[:, : size.H].clone(), cells, read, *after))
+        return Values((tape.joint[1:], hidden, cell, read, *after))
 
     def backward(self, inputs: Values, gradients: Values, needed: Values) -> Values:
         """The tape stays as it is, so a second pass needs no second run."""
