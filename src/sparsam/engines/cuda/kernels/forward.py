@@ -229,18 +229,8 @@ def forward(
 
             # 6: the ring
             if not FREE:
-                row, _, _, weight = write_entries(
-                    rows + tb * RK,
-                    weights + tb * RK,
-                    unused + tb * RP,
-                    request + ALPHA_AT,
-                    room,
-                    ACCESSES,
-                    R,
-                    RP,
-                    KP,
-                    False,
-                )
+                before, held, anew, gate = rows + tb * RK, weights + tb * RK, unused + tb * RP, request + ALPHA_AT
+                row, _, _, weight = write_entries(before, held, anew, gate, room, ACCESSES, R, RP, KP, False)
                 index = tl.arange(0, ACCESSES) - (RK + RP)
                 is_read = (index >= 0) & (index < RK)
                 row = tl.where(is_read, tl.load(rows + after * RK + index, mask=is_read, other=-1), row)
@@ -301,18 +291,9 @@ def forward(
                 tl.debug_barrier()
 
             # 2 to 4: erase u, then write
-            row, its_head, fresh, weight = write_entries(
-                rows + tb * RK,
-                weights + tb * RK,
-                unused + tb * RP,
-                request + ALPHA_AT,
-                room + tb * RP,
-                SIZE,
-                R,
-                RP,
-                KP,
-                FREE,
-            )
+            before, held, anew, gate = rows + tb * RK, weights + tb * RK, unused + tb * RP, request + ALPHA_AT
+            space = room + tb * RP
+            row, its_head, fresh, weight = write_entries(before, held, anew, gate, space, SIZE, R, RP, KP, FREE)
             there = row >= 0
             in_word = there[:, None] & (column < W)[None, :]
             word = tl.load(request + WORD_AT + its_head[:, None] * W + column[None, :], mask=in_word, other=0.0)
