@@ -154,7 +154,6 @@ class Trace:
         return seen.select(reads), written[reads]
 
     def _largest(self) -> Tensor:
-        """The largest weight of each head at each step."""
         if not len(self):
             return self.weight
         _, place = torch.stack([self.time, self.batch, self.head]).unique(dim=1, return_inverse=True)

@@ -65,7 +65,6 @@ class ControllerKind(ABC):
         raise TypeError(f"controller: expected one that an engine can fuse, got kind {self.name!r}")
 
     def weights(self, module: nn.Module) -> tuple[Tensor, ...]:
-        """The tensors there."""
         return tuple(getattr(layer, name) for layer, name in self.places(module))
 
 

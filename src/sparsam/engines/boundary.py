@@ -13,6 +13,7 @@ state that goes from one engine to another, the layer's convolution, and two ope
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -78,6 +79,14 @@ class Outputs(NamedTuple):
     links: Tensor | None = None
     successors: Tensor | None = None
     precedence: Tensor | None = None
+
+
+class Values(tuple[Tensor | None, ...]):
+    """Inputs or outputs of a run that have no names of their own."""
+
+    @classmethod
+    def _make(cls, values: Iterable[Tensor | None]) -> Values:
+        return cls(values)
 
 
 def fields_after(out: Any, read_rows: Tensor | None, memory: Any, links: Any) -> dict[str, Any]:

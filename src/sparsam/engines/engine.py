@@ -20,8 +20,6 @@ from sparsam.trace import Access
 
 
 class Ran(NamedTuple):
-    """What a run over T steps gives."""
-
     joint: Tensor  # (T, B, H + R·W): [h_t, r_t]; r_t alone without a cell, y (T, B, O) with a cell's output layer
     fields: dict[str, Any]  # of the state that changed
     accesses: Sequence[Access]  # where they were asked for

@@ -6,6 +6,7 @@ It mirrors the native core's `Sizes` (csrc) field by field.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,6 +82,7 @@ def as_text(sizes: SparseSizes) -> str | None:
         return None
 
 
+@functools.lru_cache(maxsize=256)
 def from_text(text: str) -> SparseSizes:
     fields = json.loads(text)
     return SparseSizes(**{**fields, "index": index_from(fields["index"])})

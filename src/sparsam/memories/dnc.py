@@ -235,7 +235,6 @@ class LinkStep(torch.autograd.Function):
 
 
 def joined(parts: tuple[Tensor, ...]) -> Tensor:
-    """Results of slices of the batch, joined."""
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 

@@ -243,14 +243,19 @@ def _blank(batch: int, rows: int, places: int, width: int, usage: bool, device: 
 
 @lru_cache(maxsize=256)
 def _blank_places(batch: int, rows: int, places: int, width: int, usage: bool) -> tuple[Places, int]:
-    shapes = {
+    return placed(shapes_of(batch, rows, places, width, usage))
+
+
+def shapes_of(batch: int, rows: int, places: int, width: int, usage: bool) -> dict[str, tuple[tuple[int, ...], bool]]:
+    """The shapes of a memory's tensors, and whether they hold whole numbers."""
+    shapes: dict[str, tuple[tuple[int, ...], bool]] = {
         "words": ((batch, rows, width), False),
         "last_access": ((batch, rows), True),
         "counters": ((batch, COUNTERS), True),
         "queue_rows": ((batch, places), True),
         "queue_stamps": ((batch, places), True),
     }
-    return placed(shapes | ({"usage": ((batch, rows), False)} if usage else {}))
+    return shapes | ({"usage": ((batch, rows), False)} if usage else {})
 
 
 def _extended(values: Tensor, rows: int) -> Tensor:

@@ -79,9 +79,7 @@ class NativeMemory:
         pending: Any = None,
     ) -> None:
         self.kind, self._versions, self._origins, self._placeholder = kind, versions, origins, placeholder
-        self.pending = (
-            pending  # where a later call leaves the gradient for the call that `placeholder` comes from, if one
-        )
+        self.pending = pending  # where a later call leaves the gradient for that which `placeholder` comes from
         self.name, self._by_name = name, versions is None
         if name is None and names.TABLE.in_use:
             self.named()

@@ -5,7 +5,6 @@ Memories go in and out by name (`sparsam.engines.native.names`): to a graph a me
 
 from __future__ import annotations
 
-import functools
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,11 +26,6 @@ CARRIED = Inputs._fields.index("hidden")
 STEPS = 6  # outputs that are differentiated: joint, hidden, cell, read, read_weights and memory
 
 
-@functools.lru_cache(maxsize=256)
-def sizes_of(text: str) -> SparseSizes:
-    return from_text(text)
-
-
 def call_of(
     memory: Tensor,
     read_rows: Tensor,
@@ -42,7 +36,7 @@ def call_of(
     clip: float,
     dtype: torch.dtype,
 ) -> NativeCall:
-    found = sizes_of(sizes)
+    found = from_text(sizes)
     kind = Kind(found.rows, found.width, found.k_links, found.allocation, dtype)
     held = SimpleNamespace(read_rows=read_rows, memory=NativeMemory(kind, None, None, name=memory.detach()))
     return NativeCall(found, core_sizes(found), CELLS[controller], hidden_size, clip, held, ends, False)
@@ -68,7 +62,7 @@ def sequence_fake(*arguments: Any) -> tuple[Tensor, ...]:
     x, hidden, cell, w_output = floats.x, floats.hidden, floats.cell, floats.w_output
     memory, _, _, sizes, controller, hidden_size, _, _ = arguments[FLOATS:]
     names.TABLE.in_use = True
-    found = sizes_of(sizes)
+    found = from_text(sizes)
     steps, batch = x.shape[:2]
     reads = (batch, found.heads, found.k)
     joint = (0 if controller == "none" else hidden_size) + found.read_size

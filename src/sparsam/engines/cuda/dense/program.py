@@ -7,7 +7,6 @@ models cost: N W numbers a step, N^2 more for the DNC's links.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 
 from sparsam.engines import boundary
+from sparsam.engines.boundary import Values
 from sparsam.engines.cuda.dense.layout import DenseLayout, dense_layout
 from sparsam.engines.cuda.dense.tape import DenseTape
 from sparsam.engines.cuda.launch import PRODUCT, bound, constants_of, no_tensor, on_device_of, packed_at_once
@@ -55,8 +55,8 @@ class DenseRun:
         return self.tape.bytes
 
 
-def run(memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None) -> Ran:
-    """Run x (T, B, I) from `state`, a state of the reference, with an LSTM or a GRU."""
+def run(memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool = False) -> Ran:
+    """Run x (T, B, I) from `state`, a state of the reference, with an LSTM or a GRU; it records nothing."""
     if x.shape[0] > PIECE and not torch.is_grad_enabled():
         return _by_pieces(memory, cell, x, state, ends)
     size = dense_layout(memory, cell.name, cell.hidden)
@@ -86,15 +86,9 @@ def _by_pieces(memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | No
     return Ran(torch.cat(joints), fields, [])
 
 
-class Values(tuple[Tensor | None, ...]):
-    """x, six parameters, hidden, cell, read and the memory's fields; or [h, r] and all but the parameters."""
-
-    @classmethod
-    def _make(cls, values: Iterable[Tensor | None]) -> Values:
-        return cls(values)
-
-
 class DenseCall(boundary.Call):
+    """From x, six parameters, hidden, cell, read and the memory's fields to [h, r] and all but the parameters."""
+
     engine = "cuda"
     inputs = outputs = Values
 
