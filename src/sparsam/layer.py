@@ -27,11 +27,11 @@ from sparsam.memories.description import SparseSizes
 from sparsam.memories.sam import SAMMemory, SparseState
 from sparsam.memories.sdnc import SDNCMemory
 from sparsam.models.composition import setting, sparse_setting
-from sparsam.models.contract import Recurrent, blank_past
+from sparsam.models.contract import Recurrent
 from sparsam.start import Start
 from sparsam.state import State, Store
 from sparsam.trace import Access
-from sparsam.transfer import sent
+from sparsam.transfer import blank_past, sent
 
 
 class SparseMemoryState(SparseState):

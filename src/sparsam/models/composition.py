@@ -23,11 +23,11 @@ from sparsam.engines.engine import Cell
 from sparsam.engines.feedforward import FEEDFORWARD
 from sparsam.engines.plan import Parts, Plan
 from sparsam.memories.memory import Memory
-from sparsam.models.contract import Recurrent, S, blank_past
+from sparsam.models.contract import Recurrent, S
 from sparsam.start import Start
 from sparsam.state import State, blended
 from sparsam.trace import Access
-from sparsam.transfer import sent
+from sparsam.transfer import blank_past, sent
 from sparsam.transforms import has_numbers
 
 MODELS: dict[str, type[MemoryModel[Any]]] = {}  # by name, filled where a model is defined

@@ -20,7 +20,7 @@ from sparsam.memories.memory import Memory
 from sparsam.start import Start
 from sparsam.state import State
 from sparsam.trace import Access, Trace
-from sparsam.transfer import sent
+from sparsam.transfer import blank_past, sent
 from sparsam.transforms import has_numbers
 
 _warned: set[str] = set()  # what was said, once in a process
@@ -28,8 +28,6 @@ _warned: set[str] = set()  # what was said, once in a process
 S = TypeVar("S", bound=State, default=State)  # the state of a model, so that an editor knows the fields of `state`
 
 FACTS_OF_SELF = 9  # where the facts of a plan name the model itself
-
-
 NO_TORCHSCRIPT = "{} knows no memory, only tensors; torch.compile runs the model and torch.export.export writes it down"
 
 
@@ -419,11 +417,3 @@ class Recurrent(nn.Module, Generic[S]):
                 elif value.dtype != torch.int64:
                     raise TypeError(f"state: expected {name} of dtype torch.int64, got {value.dtype}")
         return state
-
-
-def blank_past(values: Tensor, ends: Tensor | None) -> Tensor:
-    """Values (T, B, ...) of steps, 0 past each element's end (B,)."""
-    if ends is None:
-        return values
-    past = torch.arange(values.shape[0], device="cpu")[:, None] >= ends
-    return values.masked_fill(sent(past[..., None], values.device), 0.0)

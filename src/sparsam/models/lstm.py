@@ -12,9 +12,9 @@ from sparsam.controllers.padded import run_padded
 from sparsam.controllers.torch_modules import layers_first, layers_last
 from sparsam.engines.plan import Plan
 from sparsam.models.composition import MemoryModel
-from sparsam.models.contract import blank_past
 from sparsam.state import State
 from sparsam.trace import Access
+from sparsam.transfer import blank_past
 
 
 class LSTMState(State):
