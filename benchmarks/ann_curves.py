@@ -14,7 +14,7 @@ import numpy as np
 import sparsam
 from benchmarks.trained_words import Written, recall_by_head
 from sparsam import indexes
-from sparsam.engines.native.index import core_settings
+from sparsam.engines.native.core import core_settings
 
 CHANGES = 5_000
 # Words from which on there are cells, in a long call and in a pre-loaded memory (csrc/index/growing_cells.h, cells.h).

@@ -12,10 +12,9 @@ import torch
 from benchmarks import benchmark
 from benchmarks.correct import require_equal
 from benchmarks.report import Line, Report
-from benchmarks.resident import graph_bytes, resident_bytes
+from benchmarks.resident import graph_bytes, kept_bytes, resident_bytes
 from benchmarks.setting import PROTOCOL as PROTOCOL
 from benchmarks.setting import SIZES, STEPS, model_of
-from sparsam.engines.boundary import kept_bytes
 
 SPARSE_SIZES = (64, 1_024, 65_536, 1_000_000, 2_000_000)
 DENSE_SIZES = (64, 256, 1_024, 4_096, 16_384, 65_536)

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+
+from sparsam.engines.boundary import Call
 
 
 def resident_bytes() -> int:
@@ -38,3 +41,19 @@ def graph_bytes(forward: Callable[[], Any]) -> int:
         kept = forward()  # alive until counted, so that no storage is reused
     del kept
     return sum(storages.values())
+
+
+def kept_bytes(y: Tensor) -> int:
+    """Bytes that the forward pass that put out `y` keeps for its backward pass: the tape and the journals."""
+    seen, todo = set(), [y.grad_fn]
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        call = getattr(node, "call", None)
+        kept = call.tape.bytes if isinstance(call, Call) and call.tape is not None else None
+        if kept is not None:
+            return int(kept)
+        todo += [after for after, _ in node.next_functions]
+    raise ValueError("y: expected an output of a fast engine before its backward pass")

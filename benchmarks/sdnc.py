@@ -16,11 +16,10 @@ import torch
 from benchmarks import benchmark
 from benchmarks.correct import require_equal
 from benchmarks.report import Line, Report
-from benchmarks.resident import graph_bytes, resident_bytes
+from benchmarks.resident import graph_bytes, kept_bytes, resident_bytes
 from benchmarks.setting import BATCH, SIZES, STEPS, model_of, training_step
 from benchmarks.setting import PROTOCOL as PROTOCOL
 from benchmarks.timing import once, take_turns
-from sparsam.engines.boundary import kept_bytes
 
 MILLION = 1_000_000
 AGAINST_DNC = 2_048  # the largest N at which the paper could run the DNC

@@ -9,7 +9,6 @@ C++ class (csrc/index/candidate_index.h) and a line in `make_index` (csrc/index/
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -60,7 +59,6 @@ NAMES: dict[str, type[Index]] = {}  # by name, filled where an index is defined
 
 
 def register(index: type[Index]) -> type[Index]:
-    """Make an index known by its name."""
     NAMES[index.name] = index
     return index
 
@@ -82,11 +80,16 @@ def _check(index: Index, **highest: int) -> None:
         value = checks.positive_int(name, getattr(index, name))
         if value > high:
             raise ValueError(f"{name}: expected an int in 1..{high}, got {value}")
-    seed = getattr(index, "seed", 0)
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise TypeError(f"seed: expected an int, got {type(seed).__name__} {seed!r}")
-    if not 0 <= seed < 2**63:
-        raise ValueError(f"seed: expected an int in 0..2**63 - 1, got {seed}")
+    if hasattr(index, "seed"):
+        _check_from_0(index, "seed", 2**63 - 1, "2**63 - 1")
+
+
+def _check_from_0(index: Index, name: str, high: int, shown: str = "") -> None:
+    value = getattr(index, name)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name}: expected an int, got {type(value).__name__} {value!r}")
+    if not 0 <= value <= high:
+        raise ValueError(f"{name}: expected an int in 0..{shown or high}, got {value}")
 
 
 @register
@@ -121,10 +124,7 @@ class Scan(Index):
 
     def __post_init__(self) -> None:
         _check(self, checks=LARGEST, cells_from=LARGEST)
-        if isinstance(self.reach, bool) or not isinstance(self.reach, int):
-            raise TypeError(f"reach: expected an int, got {type(self.reach).__name__} {self.reach!r}")
-        if not 0 <= self.reach <= 100:
-            raise ValueError(f"reach: expected an int in 0..100, got {self.reach}")
+        _check_from_0(self, "reach", 100)
 
     @property
     def pays_from(self) -> Thresholds:
@@ -189,10 +189,7 @@ class LSH(Index):
 
     def __post_init__(self) -> None:
         _check(self, tables=32, probes=2**20, checks=LARGEST, few=LARGEST)
-        if isinstance(self.bits, bool) or not isinstance(self.bits, int):
-            raise TypeError(f"bits: expected an int, got {type(self.bits).__name__} {self.bits!r}")
-        if not 0 <= self.bits <= 24:
-            raise ValueError(f"bits: expected an int in 0..24, got {self.bits}")
+        _check_from_0(self, "bits", 24)
 
 
 @register
@@ -232,7 +229,6 @@ class Auto(Index):
 
 
 def resolve(index: Any) -> Index:
-    """An index from its name, or the settings object as it is."""
     if isinstance(index, Index):
         return index
     if not isinstance(index, str):
@@ -247,8 +243,3 @@ def is_exact(index: Index) -> bool:
 def is_plain(index: Index) -> bool:
     """Whether the reference can search so."""
     return type(index).candidates is not Index.candidates
-
-
-def numbers(index: Index) -> dict[str, int]:
-    """The settings of an approximate index by name."""
-    return dataclasses.asdict(index)

@@ -31,7 +31,7 @@ from sparsam.models.contract import Recurrent
 from sparsam.start import Start
 from sparsam.state import State, Store
 from sparsam.trace import Access
-from sparsam.transfer import sent
+from sparsam.transfer import blank_past, sent
 
 
 class SparseMemoryState(SparseState):
@@ -48,24 +48,11 @@ class SparseMemory(Recurrent[SparseMemoryState]):
     Args:
         input_size: D, the width of x.
         output_size: D', the width of y; None for D.
-        memory_size: N, words in memory. A blank word costs nothing until it is touched.
-        word_size: W, numbers in a word.
-        num_heads: R, access heads. Every head reads and writes at every step.
-        k: K, words that a head reads.
         links: K_L, links kept per row as in the SDNC; 0 for none.
-        index: how a head finds the K most similar words: "linear" (exact), the name of an approximate index, or an
-            object such as `sparsam.Scan(checks=32)`.
-        similarity: "cosine", "euclidean" (-|q - m|^2) or "dot".
-        delta: a row counts as accessed when its weights exceed this.
         conv: how many inputs the causal convolution before the interface sees; 0 for no convolution.
-        link_gradients: as in `SDNC`; only with links.
-        allocation: as in `SDNC`; only with links.
-        batch_first: x and y are (B, T, ...) instead of (T, B, ...).
-        engine: "auto", "reference", "native" or "cuda".
-        erase: as in `SAM`.
-        start: the initial weights, as in `SAM`.
-        device: where the parameters are.
-        dtype: floating-point type of the parameters.
+        link_gradients, allocation: as in `SDNC`; only with links.
+
+    The other arguments are those of `SAM`.
     """
 
     state_class = SparseMemoryState
@@ -135,10 +122,7 @@ class SparseMemory(Recurrent[SparseMemoryState]):
         native = plan.engine.name == "native"
         seen, window = self.past_and_present(x, state.window.to(x.dtype), ends, native)
         ran = plan.engine.steps(plan.memory, self._linear("interface", native, seen), state, ends, record)
-        y = self._linear("output", native, x, ran.joint.to(x.dtype))
-        if ends is not None:
-            past = torch.arange(x.shape[0], device="cpu")[:, None] >= ends
-            y = y.masked_fill(sent(past[..., None], y.device), 0.0)
+        y = blank_past(self._linear("output", native, x, ran.joint.to(x.dtype)), ends)
         return y, state.with_fields(**ran.fields, window=window.to(state.window.dtype)), ran.accesses
 
     def _linear(self, name: str, native: bool, *inputs: Tensor) -> Tensor:
@@ -179,10 +163,3 @@ class SparseMemory(Recurrent[SparseMemoryState]):
         for j in range(reach):
             mixed = mixed + whole[j : j + steps] * taps[j]
         return mixed, after
-
-    def extra_repr(self) -> str:
-        shown = [f"{name}={value!r}" for name, value in self.memory.settings().items()]
-        shown += [f"start={self.start!r}", f"batch_first={self.batch_first}", f"engine={self.engine!r}"]
-        if self.engine == "auto":
-            shown.append(f"engine_used={self.engine_used!r}")
-        return ", ".join(shown)

@@ -162,7 +162,6 @@ class Description:
     input_layer: tuple[str, dict[str, Any]] | None = None
 
     def build(self, **changes: Any) -> nn.Module:
-        """The model, with fresh weights."""
         model: nn.Module = MODELS[self.name](**{**self.arguments, **changes})
         if self.input_layer is None:
             return model
@@ -195,7 +194,6 @@ def check_room(model: Any) -> None:
 
 
 def arguments_of(name: str) -> tuple[str, ...]:
-    """The arguments of model `name` that belong to a description."""
     return tuple(key for key in inspect.signature(MODELS[name]).parameters if key in FIELDS)
 
 

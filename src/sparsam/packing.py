@@ -103,7 +103,6 @@ def unpack(model: Any, packed: dict[str, Tensor], initial_memory: Tensor | None 
 
 
 def given(packed: dict[str, Tensor], name: str, like: Tensor) -> Tensor:
-    """The tensor of this name, of the shape and type that the model's states have."""
     value = packed.get(name)
     if not isinstance(value, Tensor) or value.shape != like.shape or value.dtype != like.dtype:
         got = f"{tuple(value.shape)} {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
@@ -112,7 +111,6 @@ def given(packed: dict[str, Tensor], name: str, like: Tensor) -> Tensor:
 
 
 def unpacked_memory(packed: dict[str, Tensor], fresh: NativeMemory, begun: Tensor) -> NativeMemory:
-    """The memory from its lists."""
     found = {name: packed.get(MEMORY + name) for name in (*PARTS, "origin")}
     lists = {name: value.detach().cpu() for name, value in found.items() if isinstance(value, Tensor)}
     batch = len(begun)

@@ -11,7 +11,6 @@ state are distinct tensors over the same storage.
 from __future__ import annotations
 
 import dataclasses
-import json
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -93,7 +92,7 @@ def copied(value: Any) -> Any:
             (None, None, None) if value._by_name else (value._versions, value._origins, value._placeholder)
         )
         return NativeMemory(value.kind, *held, copied(value.named()))
-    return value.map(copied) if isinstance(value, TensorStore | CudaMemory | SparseLinks) else value
+    return value.map(copied) if isinstance(value, TensorStore) else value
 
 
 def memory_leaves(memory: NativeMemory) -> tuple[list[Any], Any]:
@@ -119,15 +118,6 @@ def links_of(children: Any, context: Any) -> NativeLinks:
     return links
 
 
-def kind_as_text(kind: Kind) -> str:
-    return json.dumps([*kind[:4], str(kind.dtype).removeprefix("torch.")])
-
-
-def kind_from_text(text: str) -> Kind:
-    *sizes, dtype = json.loads(text)
-    return Kind._make((*sizes, getattr(torch, dtype)))
-
-
 def dynamic_batch(state: Any) -> Any:
     """What `torch.export.export` takes in `dynamic_shapes` for a state whose batch may be of any size."""
     if isinstance(state, Tensor):
@@ -148,7 +138,6 @@ def collated(states: Sequence[State], *, collate_fn_map: Any = None) -> State:
 
 
 def register() -> None:
-    """Make states and stores known to torch."""
     for cls in STATES:
         register_fields(cls)
     register_fields(DenseMemory)
@@ -161,8 +150,8 @@ def register() -> None:
         memory_leaves,
         memory_of,
         serialized_type_name="sparsam.NativeMemory",
-        to_dumpable_context=kind_as_text,
-        from_dumpable_context=kind_from_text,
+        to_dumpable_context=Kind.text,
+        from_dumpable_context=Kind.of_text,
         flatten_with_keys_fn=lambda memory: ([(pytree.MappingKey("name"), memory.named())], memory.kind),
     )
     pytree.register_pytree_node(

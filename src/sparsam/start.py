@@ -88,7 +88,6 @@ STARTS = {"open": Start(forget=-2.0, write=2.0, reuse=-5.0, sharpness=5.0, words
 
 
 def checked(start: Any) -> str | Start:
-    """The argument `start` of a model."""
     if isinstance(start, Start):
         return start
     if not isinstance(start, str):
@@ -97,7 +96,6 @@ def checked(start: Any) -> str | Start:
 
 
 def numbers(start: str | Start) -> Start:
-    """The numbers behind a checked argument."""
     return STARTS[start] if isinstance(start, str) else start
 
 

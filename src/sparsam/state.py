@@ -304,13 +304,12 @@ class TensorStore:
 
     engine = "reference"
 
-    def tensors(self) -> dict[str, Tensor]:
-        """The fields that are tensors."""
+    def named(self) -> dict[str, Tensor]:
         found = {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}
         return {name: value for name, value in found.items() if isinstance(value, Tensor)}
 
     def map(self, change: Callable[[Tensor], Any]) -> Any:
-        return dataclasses.replace(self, **{name: change(value) for name, value in self.tensors().items()})
+        return dataclasses.replace(self, **{name: change(value) for name, value in self.named().items()})
 
     def detach(self) -> Any:
         return self.map(lambda value: value.detach())
@@ -322,8 +321,8 @@ class TensorStore:
         return self.map(lambda value: converted(value, *args, **kwargs))
 
     def blend(self, mask: Tensor, other: Any) -> Any:
-        theirs = other.tensors()
-        mixed = {name: blended(mask, theirs[name], value) for name, value in self.tensors().items()}
+        theirs = other.named()
+        mixed = {name: blended(mask, theirs[name], value) for name, value in self.named().items()}
         return dataclasses.replace(self, **mixed)
 
     def select(self, index: Tensor) -> Any:
@@ -331,11 +330,11 @@ class TensorStore:
 
     @classmethod
     def cat(cls, stores: Sequence[Any]) -> Any:
-        names = stores[0].tensors()
+        names = stores[0].named()
         return dataclasses.replace(stores[0], **{n: joined([getattr(s, n) for s in stores]) for n in names})
 
     def describe(self) -> str:
-        first = next(iter(self.tensors().values()))
+        first = next(iter(self.named().values()))
         return f"{type(self).__name__} of {tuple(first.shape)} {str(first.dtype).removeprefix('torch.')} {first.device}"
 
 

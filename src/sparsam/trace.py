@@ -29,7 +29,6 @@ class Access:
         return replace(self, time=time, rows=rows)
 
     def later(self, steps: int) -> Access:
-        """The same access, `steps` steps later."""
         return replace(self, time=self.time + steps)
 
     def entries(self) -> tuple[Tensor, ...]:
@@ -155,7 +154,6 @@ class Trace:
         return seen.select(reads), written[reads]
 
     def _largest(self) -> Tensor:
-        """The largest weight of each head at each step."""
         if not len(self):
             return self.weight
         _, place = torch.stack([self.time, self.batch, self.head]).unique(dim=1, return_inverse=True)

@@ -41,7 +41,6 @@ ENDING = ".safetensors"
 LARGEST_HEADER = 1 << 23
 _READ = ("num_heads", "word_size")
 _FLOATS = ("F16", "BF16", "F32", "F64")
-_FIRST_FORMAT = {"hidden_size", "memory_size", "word_size", "num_heads", "k", "index", "engine"}
 
 
 @dataclass(frozen=True)
@@ -193,9 +192,6 @@ def _of_config(config: Any, shapes: Mapping[str, tuple[int, ...]]) -> Descriptio
     values = {**values, **extra}
     values.pop("extra", None)
     name = model_description.name_of(lambda: model_description.MODELS)(f"{path}.name", values.pop("name", None))
-    known = model_description.arguments_of(name)
-    if values.keys() >= _FIRST_FORMAT and "k" not in known:  # it wrote the same settings for every model
-        values = {key: value for key, value in values.items() if key in known and key != "engine"}
     settings = values.pop("index_settings", {})
     if settings:
         index = model_description.name_of(lambda: indexes.NAMES)(f"{path}.index", values.get("index"))
@@ -226,24 +222,17 @@ def _compare(description: Description, shapes: Mapping[str, tuple[int, ...]]) ->
     """Raises ValueError naming the first tensor that the described model has otherwise."""
     try:
         model = description.without_weights()
-        inner: Any = model if description.input_layer is None else model.model
-        model_description.check_room(inner)
+        model_description.check_room(model if description.input_layer is None else model.model)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{MODEL_KEY}.arguments.{error}") from error
     wanted = {key: tuple(value.shape) for key, value in model.state_dict().items()}
-    prefix = "" if description.input_layer is None else "model."
-    renamed = {f"{prefix}{old}": f"{prefix}{new}" for old, new in inner.controller_kind.renamed.items()}
-    found = {}
-    for name, shape in shapes.items():
-        old = next((old for old in renamed if name.startswith(old)), None)
-        found[name if old is None else renamed[old] + name.removeprefix(old)] = shape
-    for name in found.keys() - wanted.keys():
+    for name in shapes.keys() - wanted.keys():
         raise ValueError(f"{short(name)}: the model has no such tensor{checks.did_you_mean(name, wanted)}")
     for name, shape in wanted.items():
-        if name not in found:
+        if name not in shapes:
             raise ValueError(f"{name}: expected shape {shape} as described, got no such tensor")
-        if found[name] != shape:
-            raise ValueError(f"{name}: expected shape {shape} as described, got {found[name]}")
+        if shapes[name] != shape:
+            raise ValueError(f"{name}: expected shape {shape} as described, got {shapes[name]}")
 
 
 def names() -> list[str]:

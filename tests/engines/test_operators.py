@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import sparsam
-from sparsam.engines.native import names, operators
+from sparsam.engines.native import names
 from sparsam.memories.description import SparseSizes, as_text, from_text
 
 SIZES = {"rows": 12, "width": 4, "heads": 2, "k": 3}
@@ -120,7 +120,7 @@ def test_a_description_survives_as_text():
     for index in ("linear", "scan", "kdtree", "lsh", sparsam.Auto(sparsam.LSH(bits=7), 300)):
         sizes = sparsam.SAM(1, 1, index=index, delta=0.25).memory.sizes
         assert from_text(as_text(sizes)) == sizes
-    assert operators.sizes_of(as_text(MEMORIES["free"])) == MEMORIES["free"]
+    assert from_text(as_text(MEMORIES["free"])) == MEMORIES["free"]
 
 
 def test_a_name_owns_its_memory():

@@ -13,7 +13,7 @@ from sparsam.memories.addressing import (
     similarity,
 )
 from sparsam.memories.dam import dense_write_weights, erase_rows_and_add
-from sparsam.memories.dense import dense_read, erase_and_add
+from sparsam.memories.memory import dense_read, erase_and_add
 from sparsam.memories.sam import sparse_write, write_weights
 
 

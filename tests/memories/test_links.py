@@ -127,7 +127,7 @@ def test_content_rows_come_before_rows_that_nothing_reaches():
 
 
 def test_store_blends_and_converts():
-    ours, theirs = no_links(2, 3, LIKE), DenseLinks(*(part + 1 for part in no_links(2, 3, LIKE).tensors().values()))
+    ours, theirs = no_links(2, 3, LIKE), DenseLinks(*(part + 1 for part in no_links(2, 3, LIKE).named().values()))
     mixed = ours.blend(torch.tensor([False, True]), theirs).to(torch.float32)
     assert mixed.precedence.tolist() == [[0.0] * 3, [1.0] * 3] and mixed.successors.dtype == torch.float32
     assert mixed.shape == (2, 3, 3)

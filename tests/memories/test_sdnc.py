@@ -101,8 +101,8 @@ def test_gradcheck_of_initial_links(make):
         parameter.requires_grad_(False)
     x = torch.randn(4, 1, 3, dtype=torch.float64)
     _, state = model(x, model.initial_state(1, initial_memory=torch.randn(6, 4, dtype=torch.float64)))
-    support = [part > 0 for part in state.links.tensors().values()]
-    values = [part[on].clone().requires_grad_() for part, on in zip(state.links.tensors().values(), support)]
+    support = [part > 0 for part in state.links.named().values()]
+    values = [part[on].clone().requires_grad_() for part, on in zip(state.links.named().values(), support)]
 
     def run(*values):
         parts = [torch.zeros(on.shape, dtype=torch.float64).masked_scatter(on, v) for on, v in zip(support, values)]

@@ -101,13 +101,6 @@ def test_a_normalised_controller_runs_step_by_step_beside_a_native_memory(make, 
         torch.testing.assert_close(ours, theirs)
 
 
-def test_weights_of_a_normalised_controller_from_version_0_1(make):
-    model = make("sam", layer_norm=True)
-    old = {key.replace("controller.norm.", "controller_norm."): value for key, value in model.state_dict().items()}
-    assert "controller_norm.cell.bias" in old
-    make("sam", layer_norm=True).load_state_dict(old)
-
-
 @pytest.mark.parametrize("name", ["sam", "dnc", "sdnc"])
 def test_dropout_is_for_training_alone(make, name):
     x = sequence()

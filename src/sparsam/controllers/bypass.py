@@ -43,7 +43,6 @@ class BypassOutput(nn.Linear):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The argument of a model's constructor that asks for it."""
         return {"bypass_dropout": self.bypass.p}
 
     def forward(self, joint: Tensor) -> Tensor:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sparsam.controllers.kind import ControllerKind, register
-from sparsam.controllers.torch_modules import GRUController, carried_shape, layers_first, layers_last, why_not_plain
+from sparsam.controllers.kind import register
+from sparsam.controllers.torch_modules import GRUController, RecurrentKind
 from sparsam.start import Start
 
 
@@ -27,42 +27,19 @@ def gru_step(controller: nn.RNNBase, x: Tensor, hidden: Tensor) -> Tensor:
     return (1 - update) * new + update * hidden
 
 
-class GRUKind(ControllerKind):
-    """States carry `hidden`."""
-
+class GRUKind(RecurrentKind):
     name = "gru"
     module = GRUController
     twin = nn.GRU
     cell = "gru"
-
-    def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
-        return GRUController(input_size, hidden_size, num_layers, dropout=dropout, **factory)
+    carried = ("hidden",)
+    plain_step = staticmethod(gru_step)
 
     @torch.no_grad()
     def begin(self, module: Any, start: Start) -> None:
         super().begin(module, start)
         for layer in range(module.num_layers):
             getattr(module, f"bias_hh_l{layer}").view(3, -1)[1] += start.forget  # z keeps h_{t-1}
-
-    def output_size(self, module: Any, hidden_size: int) -> int:
-        return int(module.hidden_size)
-
-    def shapes(self, module: Any) -> dict[str, tuple[int, ...]]:
-        return {"hidden": carried_shape(module)}
-
-    def step(self, module: Any, x: Tensor, state: Any) -> tuple[Tensor, dict[str, Any]]:
-        if self.why_not_fused(module) is None:
-            hidden = gru_step(module, x, state.hidden)
-            return hidden, {"hidden": hidden}
-        time = 1 if module.batch_first else 0
-        y, hidden = module(x.unsqueeze(time), layers_first(module, state.hidden))
-        return y.squeeze(time), {"hidden": layers_last(module, hidden)}
-
-    def why_not_fused(self, module: Any) -> str | None:
-        return super().why_not_fused(module) or why_not_plain(module)
-
-    def places(self, module: Any) -> tuple[tuple[nn.Module, str], ...]:
-        return tuple((module, name) for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"))
 
 
 register(GRUKind())

@@ -27,7 +27,6 @@ class ControllerKind(ABC):
     twin: ClassVar[type[nn.Module] | None] = None  # and those of this one, whose forward is the same
     cell: ClassVar[str | None] = None  # what the fast engines call it, where they can run it inside their own loop
     options: ClassVar[dict[str, Any]] = {}  # arguments of a model's constructor that ask for it, besides `controller`
-    renamed: ClassVar[dict[str, str]] = {}  # how names of parameters in older weights begin, and how they begin now
 
     @abstractmethod
     def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
@@ -66,7 +65,6 @@ class ControllerKind(ABC):
         raise TypeError(f"controller: expected one that an engine can fuse, got kind {self.name!r}")
 
     def weights(self, module: nn.Module) -> tuple[Tensor, ...]:
-        """The tensors there."""
         return tuple(getattr(layer, name) for layer, name in self.places(module))
 
 
@@ -75,7 +73,6 @@ _by_type: dict[type[nn.Module], ControllerKind] = {}  # what `kind_of` found
 
 
 def register(kind: ControllerKind) -> ControllerKind:
-    """Make a kind known by its name."""
     KINDS[kind.name] = kind
     _by_type.clear()
     return kind

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sparsam import checks
-from sparsam.controllers.kind import ControllerKind, register
+from sparsam.controllers.kind import register
 from sparsam.controllers.lstm import begin_lstm
-from sparsam.controllers.torch_modules import LSTMController
+from sparsam.controllers.torch_modules import LSTMController, RecurrentKind
 from sparsam.start import Start
 
 
@@ -56,13 +56,11 @@ def normalised_lstm_step(
     return torch.sigmoid(o) * torch.tanh(norm.cell(cell)), cell
 
 
-class NormalisedLSTMKind(ControllerKind):
-    """States carry `hidden` and `cell`."""
-
+class NormalisedLSTMKind(RecurrentKind):
     name = "layer_norm_lstm"
     module = NormalisedLSTM
+    carried = ("hidden", "cell")
     options: ClassVar = {"layer_norm": True}
-    renamed: ClassVar = {"controller_norm.": "controller.norm."}  # of version 0.1
 
     def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
         if num_layers != 1:
@@ -73,22 +71,15 @@ class NormalisedLSTMKind(ControllerKind):
         super().begin(module, start)  # what is normalised cannot be held by small weights
         begin_lstm(module, start)
 
-    def output_size(self, module: Any, hidden_size: int) -> int:
-        return int(module.hidden_size)
-
-    def shapes(self, module: Any) -> dict[str, tuple[int, ...]]:
-        return {"hidden": (module.hidden_size,), "cell": (module.hidden_size,)}
-
     def step(self, module: nn.Module, x: Tensor, state: Any) -> tuple[Tensor, dict[str, Any]]:
-        _, (hidden, cell) = module(x, (state.hidden, state.cell))
-        return hidden, {"hidden": hidden, "cell": cell}
+        hidden, after = module(x, (state.hidden, state.cell))
+        return hidden, dict(zip(self.carried, after))
 
 
 register(NormalisedLSTMKind())
 
 
 def with_layer_norm(controller: Any, layer_norm: bool) -> Any:
-    """The controller that a model's arguments `controller` and `layer_norm` ask for."""
     if not checks.boolean("layer_norm", layer_norm):
         return controller
     if controller != "lstm":

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sparsam.controllers.kind import ControllerKind, register
-from sparsam.controllers.torch_modules import LSTMController, carried_shape, layers_first, layers_last, why_not_plain
+from sparsam.controllers.kind import register
+from sparsam.controllers.torch_modules import LSTMController, RecurrentKind
 from sparsam.start import Start
 
 
@@ -46,40 +46,16 @@ def begin_lstm(controller: nn.RNNBase, start: Start) -> None:
         other.view(4, -1)[1] += start.forget
 
 
-class LSTMKind(ControllerKind):
-    """States carry `hidden` and `cell`."""
-
+class LSTMKind(RecurrentKind):
     name = "lstm"
     module = LSTMController
     twin = nn.LSTM
     cell = "lstm"
-
-    def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
-        return LSTMController(input_size, hidden_size, num_layers, dropout=dropout, **factory)
+    carried = ("hidden", "cell")
+    plain_step = staticmethod(lstm_step)
 
     def begin(self, module: Any, start: Start) -> None:
         begin_lstm(module, start)
-
-    def output_size(self, module: Any, hidden_size: int) -> int:
-        return int(module.hidden_size)
-
-    def shapes(self, module: Any) -> dict[str, tuple[int, ...]]:
-        return {"hidden": carried_shape(module), "cell": carried_shape(module)}
-
-    def step(self, module: Any, x: Tensor, state: Any) -> tuple[Tensor, dict[str, Any]]:
-        if self.why_not_fused(module) is None:
-            hidden, cell = lstm_step(module, x, state.hidden, state.cell)
-            return hidden, {"hidden": hidden, "cell": cell}
-        carried = (layers_first(module, state.hidden), layers_first(module, state.cell))
-        time = 1 if module.batch_first else 0
-        y, (hidden, cell) = module(x.unsqueeze(time), carried)
-        return y.squeeze(time), {"hidden": layers_last(module, hidden), "cell": layers_last(module, cell)}
-
-    def why_not_fused(self, module: Any) -> str | None:
-        return super().why_not_fused(module) or why_not_plain(module)
-
-    def places(self, module: Any) -> tuple[tuple[nn.Module, str], ...]:
-        return tuple((module, name) for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"))
 
 
 register(LSTMKind())

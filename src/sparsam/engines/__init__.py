@@ -20,5 +20,4 @@ def names() -> tuple[str, ...]:
 
 
 def convert(state: State, engine: str) -> State:
-    """`state` as the named engine holds it."""
     return ENGINES[checks.one_of("engine", engine, ENGINES)].convert(state)

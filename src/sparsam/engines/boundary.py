@@ -61,7 +61,6 @@ SCHEMA = ", ".join(  # of those, as an operator declares them
 
 
 def inputs(cell: Cell | None, x: Tensor, state: Any, memory: Tensor | None, *links: Tensor | None) -> Any:
-    """The inputs of a run from `state`."""
     if cell is None:
         return inputs_of(x, *NONE, None, None, state.read, state.read_weights, memory, *links)
     output = cell.output or NONE[:2]
@@ -83,9 +82,24 @@ class Outputs(NamedTuple):
     precedence: Tensor | None = None
 
 
-class Call(ABC):
-    """One call of a fast engine."""
+class Values(tuple[Tensor | None, ...]):
+    """Inputs or outputs of a run that have no names of their own."""
 
+    @classmethod
+    def _make(cls, values: Iterable[Tensor | None]) -> Values:
+        return cls(values)
+
+
+def fields_after(out: Any, read_rows: Tensor | None, memory: Any, links: Any) -> dict[str, Any]:
+    """The fields of a state that a run changed: of its outputs, and of what goes beside them; None for none."""
+    fields = {"read": out.read, "read_rows": read_rows, "read_weights": out.read_weights, "memory": memory}
+    for name, value in (("hidden", out.hidden), ("cell", out.cell), ("links", links)):
+        if value is not None:
+            fields[name] = value
+    return fields
+
+
+class Call(ABC):
     __slots__ = ()
     engine: str
     inputs: Any = Inputs  # the named tuples that it takes and gives
@@ -137,8 +151,6 @@ def refuse_batched(engine: str, gradients: Iterable[Tensor | None]) -> None:
 
 
 class Node(torch.autograd.Function):
-    """A call in the graph."""
-
     @staticmethod
     def forward(ctx: Any, call: Call, *inputs: Tensor | None) -> tuple[Tensor | None, ...]:
         ctx.set_materialize_grads(False)
@@ -173,19 +185,3 @@ class Node(torch.autograd.Function):
 
 # `Node.apply` without its look at torch.func's wrappers, which `run` has had, and which takes longer than all the rest.
 apply = super(torch.autograd.Function, Node).apply
-
-
-def kept_bytes(y: Tensor) -> int:
-    """Bytes that the forward pass that put out `y` keeps for its backward pass: the tape and the journals."""
-    seen, todo = set(), [y.grad_fn]
-    while todo:
-        node = todo.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        call = getattr(node, "call", None)
-        kept = call.tape.bytes if isinstance(call, Call) and call.tape is not None else None
-        if kept is not None:
-            return int(kept)
-        todo += [after for after, _ in node.next_functions]
-    raise ValueError("y: expected an output of a fast engine before its backward pass")

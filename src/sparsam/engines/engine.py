@@ -20,8 +20,6 @@ from sparsam.trace import Access
 
 
 class Ran(NamedTuple):
-    """What a run over T steps gives."""
-
     joint: Tensor  # (T, B, H + R·W): [h_t, r_t]; r_t alone without a cell, y (T, B, O) with a cell's output layer
     fields: dict[str, Any]  # of the state that changed
     accesses: Sequence[Access]  # where they were asked for
@@ -93,7 +91,6 @@ class Engine(ABC):
         """A state of any engine as this one holds it, exactly."""
 
     def check(self, memory: Memory, state: Any) -> None:
-        """Refuse a state of another engine."""
         for name in ("memory", "links"):
             held = getattr(getattr(state, name, None), "engine", None)
             if held is not None and held != (self.stores or self.name):
@@ -140,7 +137,6 @@ REGISTERED = [0]  # how many engines there have been: a plan made before the las
 
 
 def register(engine: Engine) -> Engine:
-    """Make an engine known by its name."""
     ENGINES[engine.name] = engine
     ordered = sorted(ENGINES.values(), key=lambda known: -known.rank)
     ENGINES.clear()

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from sparsam.engines.boundary import SCHEMA, WEIGHTS
 
@@ -72,6 +73,11 @@ OPERATORS = {
         False,
     ),
 }
+
+
+def none_or(value: Tensor | None, like: Tensor) -> Tensor:
+    """An operator returns tensors alone; what is not there is an empty one."""
+    return like.new_empty(0) if value is None else value
 
 
 def function(module: str, name: str) -> Callable[..., Any]:

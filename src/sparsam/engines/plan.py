@@ -24,12 +24,9 @@ class WithMemory(Protocol):
     @property
     def memory(self) -> Memory | None: ...
     @property
-    def engine(self) -> str:
-        """The engine asked for, or "auto"."""
-
+    def engine(self) -> str: ...
     @property
-    def like(self) -> Tensor:
-        """A parameter, for its device and type."""
+    def like(self) -> Tensor: ...
 
 
 class Parts(NamedTuple):

@@ -23,7 +23,6 @@ class ReferenceEngine(Engine):
     compiles = True
 
     def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
-        """It runs everything whose index proposes words in plain torch."""
         sizes = memory.sizes
         if sizes is not None and not indexes.is_plain(sizes.index):
             return f"it has exact search (index='linear') only, not {sizes.index}"

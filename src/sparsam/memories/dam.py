@@ -9,16 +9,13 @@ from torch import Tensor
 
 from sparsam import checks
 from sparsam.memories.addressing import SIMILARITIES, dense_content_weights
-from sparsam.memories.dense import DenseMemoryModel, dense_read
 from sparsam.memories.interface import Interface, sparse_interface
-from sparsam.memories.memory import Step
+from sparsam.memories.memory import DenseMemoryModel, Step, dense_read
 from sparsam.state import State
 from sparsam.trace import READ, WRITE, DenseAccess
 
 
 class DAMState(State):
-    """State of DAM."""
-
     read: Tensor  # r (B, R, W)
     read_weights: Tensor  # w^R (B, R, N), zero before the first read
     usage: Tensor  # U^(1) (B, N)

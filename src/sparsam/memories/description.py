@@ -6,6 +6,7 @@ It mirrors the native core's `Sizes` (csrc) field by field.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,7 +66,6 @@ class SparseSizes:
         return sparse_interface(self.heads, self.width, self.k_links > 0, self.allocation == "free", self.erase)
 
     def settings(self) -> dict[str, Any]:
-        """What a `repr` shows."""
         shown: dict[str, Any] = {"memory_size": self.rows, "word_size": self.width, "num_heads": self.heads}
         shown |= {"k": self.k, "index": self.index, "similarity": self.similarity}
         if self.k_links:
@@ -82,8 +82,8 @@ def as_text(sizes: SparseSizes) -> str | None:
         return None
 
 
+@functools.lru_cache(maxsize=256)
 def from_text(text: str) -> SparseSizes:
-    """The description that `as_text` wrote."""
     fields = json.loads(text)
     return SparseSizes(**{**fields, "index": index_from(fields["index"])})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -9,9 +10,8 @@ from torch import Tensor
 
 from sparsam import checks
 from sparsam.memories.addressing import Addressing
-from sparsam.memories.dense import DenseMemoryModel, dense_read, erase_and_add
 from sparsam.memories.interface import Field, Interface
-from sparsam.memories.memory import Step
+from sparsam.memories.memory import DenseMemoryModel, Step, dense_read, erase_and_add
 from sparsam.state import State
 from sparsam.trace import READ, WRITE, DenseAccess
 from sparsam.transforms import is_batched, needs_plain_operations
@@ -20,8 +20,6 @@ BLOCK_ENTRIES = 2**20  # of the link matrices that `LinkStep` works on together
 
 
 class DNCState(State):
-    """State of the DNC."""
-
     read: Tensor  # r (B, R, W)
     read_weights: Tensor  # w^R (B, R, N)
     write_weights: Tensor  # w^W (B, N)
@@ -126,7 +124,8 @@ class DNCMemory(DenseMemoryModel):
 
 def retention(free_gates: Tensor, read_weights: Tensor) -> Tensor:
     """psi_t = prod_r (1 - f_r w^R_{t-1,r}), (B, N): how much of each word stays; free gates f (B, R)."""
-    return (1 - free_gates[..., None] * read_weights).prod(dim=1)
+    kept = 1 - free_gates[..., None] * read_weights
+    return functools.reduce(torch.mul, kept.unbind(1))
 
 
 def dnc_usage(usage: Tensor, write_weights: Tensor, retained: Tensor) -> Tensor:
@@ -236,7 +235,6 @@ class LinkStep(torch.autograd.Function):
 
 
 def joined(parts: tuple[Tensor, ...]) -> Tensor:
-    """Results of slices of the batch, joined."""
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 

@@ -16,7 +16,6 @@ from torch.nn import functional as F
 
 
 def one_plus(x: Tensor) -> Tensor:
-    """1 + softplus(x), at least 1."""
     return 1 + F.softplus(x)
 
 

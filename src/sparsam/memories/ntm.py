@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from sparsam.memories.addressing import dense_content_weights
-from sparsam.memories.dense import DenseMemoryModel, dense_read, erase_and_add
 from sparsam.memories.interface import Field, Interface
-from sparsam.memories.memory import Step
+from sparsam.memories.memory import DenseMemoryModel, Step, dense_read, erase_and_add
 from sparsam.state import State
 from sparsam.trace import READ, WRITE, DenseAccess
 
@@ -19,8 +18,6 @@ TAPS = 3  # shifts by -1, 0 and +1
 
 
 class NTMState(State):
-    """State of the NTM."""
-
     read: Tensor  # r (B, R, W)
     read_weights: Tensor  # w^R (B, R, N)
     write_weights: Tensor  # w^W (B, R, N)

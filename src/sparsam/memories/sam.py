@@ -29,8 +29,6 @@ class SparseState(State):
 
 
 class SAMState(SparseState):
-    """State of SAM."""
-
     start: SAMState | None = None
 
 
@@ -47,7 +45,6 @@ class SAMMemory(Memory):
         self.addressing = Addressing() if addressing is None else addressing
 
     def with_sizes(self, sizes: SparseSizes) -> SAMMemory:
-        """A memory of another description with the same parts."""
         return type(self)(sizes, self.addressing)
 
     @property

@@ -18,16 +18,17 @@ from torch import Tensor, nn
 from sparsam import checks, controllers
 from sparsam import start as starts
 from sparsam.controllers.kind import why_changed_linear
+from sparsam.engines.clipping import BackwardClip
 from sparsam.engines.engine import Cell
 from sparsam.engines.feedforward import FEEDFORWARD
 from sparsam.engines.plan import Parts, Plan
 from sparsam.memories.memory import Memory
-from sparsam.models import stepwise
 from sparsam.models.contract import Recurrent, S
 from sparsam.start import Start
-from sparsam.state import State
+from sparsam.state import State, blended
 from sparsam.trace import Access
-from sparsam.transfer import sent
+from sparsam.transfer import blank_past, sent
+from sparsam.transforms import has_numbers
 
 MODELS: dict[str, type[MemoryModel[Any]]] = {}  # by name, filled where a model is defined
 MOST_OUTPUT = 2**16  # weights of an output layer that an engine may run step by step; a larger one is one product
@@ -187,12 +188,8 @@ class MemoryModel(Recurrent[S]):
             if weights.output is not None:
                 return y, after, accesses
         else:
-            y, after, accesses = stepwise.run(self, plan, x, state, ends, record)
-        y = self.answer(y)
-        if ends is not None:
-            past = torch.arange(x.shape[0], device="cpu")[:, None] >= ends
-            y = y.masked_fill(sent(past[..., None], y.device), 0.0)
-        return y, after, accesses
+            y, after, accesses = run_stepwise(self, plan, x, state, ends, record)
+        return blank_past(self.answer(y), ends), after, accesses
 
     def _weights(self, plan: Plan) -> Cell:
         """The weights that the engine reads, as they are now; those of a parametrized layer are computed."""
@@ -206,25 +203,9 @@ class MemoryModel(Recurrent[S]):
         return Cell(plan.cell, self.hidden_size, tuple(found[:at]), interface, output, self._backward_clip)
 
     def options_in_use(self) -> list[str]:
-        """The options of later work that this model was made with, as they would be written in its constructor."""
-        used = {} if self.memory is None else self.memory.options()
-        used |= {} if self.backward_clip is None else {"backward_clip": self.backward_clip}
+        used = {} if self.backward_clip is None else {"backward_clip": self.backward_clip}
         used |= self.controller_kind.options | getattr(self.output, "options", {})
-        return [f"{name}={value}" for name, value in used.items()]
-
-    def extra_repr(self) -> str:
-        shown = [] if self.memory is None else [f"{name}={value!r}" for name, value in self.memory.settings().items()]
-        shown += [] if self.start is None else [f"start={self.start!r}"]
-        shown += [*self.options_in_use(), f"batch_first={self.batch_first}", f"engine={self.engine!r}"]
-        if self.engine == "auto":
-            shown.append(f"engine_used={self.engine_used!r}")
-        return ", ".join(shown)
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        for old, new in self.controller_kind.renamed.items():
-            for key in [key for key in state_dict if key.startswith(prefix + old)]:
-                state_dict[prefix + new + key.removeprefix(prefix + old)] = state_dict.pop(key)
-        super()._load_from_state_dict(state_dict, prefix, *args)
+        return [*super().options_in_use(), *(f"{name}={value}" for name, value in used.items())]
 
 
 def setting(path: str) -> Any:
@@ -239,3 +220,46 @@ def sparse_setting(field: str, resolve: Callable[[Any], Any] = lambda value: val
         model.memory = model.memory.with_sizes(dataclasses.replace(model.memory.sizes, **{field: resolve(value)}))
 
     return property(operator.attrgetter(f"memory.sizes.{field}"), change, doc=f"`{field}` of the memory's description.")
+
+
+def run_stepwise(
+    model: MemoryModel[Any], plan: Plan, x: Tensor, state: Any, ends: Tensor | None, record: bool
+) -> tuple[Tensor, State, list[Access]]:
+    """Step through x (T, B, I); elements past their length keep their state, and their [h, r] is 0.
+
+    This is the path of the reference engine, and of the fast ones where the controller is the user's own or was
+    changed: the memory still runs in the engine, with its journal and rollback, at a cost that does not depend on N.
+    """
+    hiddens, reads, accesses = [], [], []
+    held = None if state.hidden is None else state.hidden.dtype
+    state = carried_in(state, x.dtype)
+    clip = None
+    if model.backward_clip is not None and torch.is_grad_enabled():
+        if torch.compiler.is_compiling():
+            raise RuntimeError("backward_clip: expected None in a compiled call that runs step by step")
+        clip = BackwardClip(model.backward_clip, x.shape[0])
+    for t, x_t in enumerate(x.unbind(0)):
+        active = None if ends is None else t < ends
+        if active is not None and has_numbers(active) and bool(active.all()):
+            active = None
+        hidden, carried = model.control(x_t, state if clip is None else clip.carried(state, t))
+        ran = plan.engine.step(plan.memory, model.interface(hidden), state, active, record)
+        if active is not None:
+            here = sent(active, x.device)
+            kept = {name: blended(here, value, getattr(state, name)) for name, value in carried.items()}
+            carried, hidden = kept, torch.where(here[:, None], hidden, 0.0)
+        hiddens.append(hidden)
+        reads.append(ran.joint)
+        state = state.with_fields(**carried, **ran.fields)
+        accesses += [access.later(t) for access in ran.accesses]
+    joint = torch.cat([torch.stack(hiddens), torch.stack(reads).flatten(2)], dim=-1)
+    if clip is not None:
+        joint, state = clip.given_out(joint, state)
+    return joint, carried_in(state, held), accesses
+
+
+def carried_in(state: Any, dtype: torch.dtype | None) -> Any:
+    """The state with the controller's part in `dtype`: it runs in its parameters' type, states may hold more."""
+    found = {name: getattr(state, name) for name in ("hidden", "cell")}
+    other = {name: value.to(dtype) for name, value in found.items() if value is not None and value.dtype != dtype}
+    return state.with_fields(**other) if other else state

@@ -21,7 +21,7 @@ from sparsam.models import episodes
 from sparsam.start import Start
 from sparsam.state import State
 from sparsam.trace import Access, Trace
-from sparsam.transfer import sent
+from sparsam.transfer import blank_past
 from sparsam.transforms import has_numbers
 
 _warned: set[str] = set()  # what was said, once in a process
@@ -29,8 +29,6 @@ _warned: set[str] = set()  # what was said, once in a process
 S = TypeVar("S", bound=State, default=State)  # the state of a model, so that an editor knows the fields of `state`
 
 FACTS_OF_SELF = 9  # where the facts of a plan name the model itself
-
-
 NO_TORCHSCRIPT = "{} knows no memory, only tensors; torch.compile runs the model and torch.export.export writes it down"
 
 
@@ -174,6 +172,18 @@ class Recurrent(nn.Module, Generic[S]):
         plan, like = self._planned()
         return like if like.dtype == plan.holds else like.new_empty((), dtype=plan.holds)
 
+    def options_in_use(self) -> list[str]:
+        """The options of later work that this model was made with, as they would be written in its constructor."""
+        return [] if self.memory is None else [f"{name}={value}" for name, value in self.memory.options().items()]
+
+    def extra_repr(self) -> str:
+        shown = [] if self.memory is None else [f"{name}={value!r}" for name, value in self.memory.settings().items()]
+        shown += [] if self.start is None else [f"start={self.start!r}"]
+        shown += [*self.options_in_use(), f"batch_first={self.batch_first}", f"engine={self.engine!r}"]
+        if self.engine == "auto":
+            shown.append(f"engine_used={self.engine_used!r}")
+        return ", ".join(shown)
+
     def start_fields(self, batch: int, like: Tensor) -> dict[str, Any]:
         """The fields of a fresh state besides the memory's."""
         return {name: like.new_zeros(batch, *shape) for name, shape in self.start_shapes().items()}
@@ -201,18 +211,14 @@ class Recurrent(nn.Module, Generic[S]):
         checks.positive_int("batch_size", batch_size)
         plan, parameter = self._planned()
         memory, like = self.memory, self.state_like()
-        if memory is None:
-            if initial_memory is not None:
+        if initial_memory is not None:
+            if memory is None:
                 raise ValueError(f"initial_memory: {type(self).__name__} has no memory, expected None")
-            fields = self.start_fields(batch_size, like)
-        else:
-            if initial_memory is not None:
-                if isinstance(initial_memory, Tensor) and initial_memory.dtype == parameter.dtype:
-                    initial_memory = initial_memory.to(like.dtype)
-                checks.initial_memory(initial_memory, batch_size, memory.rows, memory.width, like)
-            held = plan.engine.fresh(plan.memory, batch_size, initial_memory, like)
-            fields = {**held, **self.start_fields(batch_size, like)}
-        return self._started(fields)
+            if isinstance(initial_memory, Tensor) and initial_memory.dtype == parameter.dtype:
+                initial_memory = initial_memory.to(like.dtype)
+            checks.initial_memory(initial_memory, batch_size, memory.rows, memory.width, like)
+        held = {} if memory is None else plan.engine.fresh(plan.memory, batch_size, initial_memory, like)
+        return self._started({**held, **self.start_fields(batch_size, like)})
 
     def state_of(self, ticket: Tensor | tuple[Tensor, Tensor]) -> S:
         """The state that `state.ticket()` (B, 10) stands for; a line of zeros is a fresh one. A call takes both."""
@@ -328,9 +334,8 @@ class Recurrent(nn.Module, Generic[S]):
         steps, batch, _ = x.shape
         if lengths is not None:
             lengths = checks.sequence_lengths(lengths, steps, batch)
-            past = torch.arange(steps, device="cpu")[:, None] >= lengths
-            x = x.masked_fill(sent(past[..., None], x.device), 0.0)  # padding, NaN too, must not reach a gradient
-            if has_numbers(past) and not bool(past.any()):
+            x = blank_past(x, lengths)  # padding, NaN too, must not reach a gradient
+            if has_numbers(lengths) and bool((lengths == steps).all()):
                 lengths = None
         if state is None:
             state = self._start(plan, batch, like)

@@ -14,23 +14,10 @@ class DAM(MemoryModel[DAMState]):
     """Dense Access Memory (section 3.2): a controller with N words, all read and written at every step.
 
     Args:
-        input_size: I, the width of x.
-        output_size: O, the width of y.
-        hidden_size: H, the width of the controller.
-        memory_size: N, words in memory.
-        word_size: W, numbers in a word.
-        num_heads: R, access heads.
-        similarity: "cosine", "euclidean" (-|q - m|^2) or "dot".
         discount: lambda, the factor by which usage U^(1) decays at each step.
-        batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto", "reference" or "cuda".
-        controller: "lstm", "gru", "feedforward", or your own `nn.Module` (`sparsam.controllers.own`).
-        num_layers: layers of the controller.
-        dropout: dropout between the controller's layers.
-        start: the initial weights: "open" (the model uses its memory from the first minibatches on), "plain" (as
-            `nn.LSTM` and `nn.Linear` start), or a `sparsam.Start`.
-        device: where the parameters are.
-        dtype: floating-point type of the parameters.
+
+    The other arguments are those of `SAM`.
     """
 
     name = "dam"

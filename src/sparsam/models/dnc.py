@@ -21,25 +21,11 @@ class DNC(MemoryModel[DNCState]):
     (3R, head by head backward, content, forward); with `masked` a mask for each read key (R·W) and for the write key.
 
     Args:
-        input_size: I, the width of x.
-        output_size: O, the width of y.
-        hidden_size: H, the width of the controller.
-        memory_size: N, words in memory.
-        word_size: W, numbers in a word.
         num_heads: R, read heads.
-        batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto", "reference" or "cuda".
-        masked: masked content addressing (Csordas and Schmidhuber 2019; `sparsam.memories.addressing`).
         deallocate: erase the words that are freed (Csordas and Schmidhuber 2019; `sparsam.memories.dnc`).
-        layer_norm: layer normalisation in the controller (Franke et al. 2018; `sparsam.controllers.layer_norm`).
-        bypass_dropout: dropout between controller and output layer (Franke et al. 2018; `sparsam.controllers.bypass`).
-        controller: "lstm", "gru", "feedforward", or your own `nn.Module` (`sparsam.controllers.own`).
-        num_layers: layers of the controller.
-        dropout: dropout between the controller's layers.
-        start: the initial weights: "open" (the model uses its memory from the first minibatches on), "plain" (as
-            `nn.LSTM` and `nn.Linear` start), or a `sparsam.Start`.
-        device: where the parameters are.
-        dtype: floating-point type of the parameters.
+
+    The other arguments are those of `SAM`.
     """
 
     name = "dnc"

@@ -16,7 +16,7 @@ from torch import Tensor
 from sparsam.engines.plan import Plan
 from sparsam.state import cat
 from sparsam.trace import Access
-from sparsam.transfer import sent
+from sparsam.transfer import blank_past, sent
 
 PADDING = 1.5  # a call has at most this many times the steps of its episodes, and
 SPARE = 512  # this many
@@ -91,12 +91,10 @@ def _together(model: Any, plan: Plan, x: Tensor, state: Any, these: Episodes) ->
     places = (these.begin + at).clamp(max=steps - 1) * batch + these.element
     inputs = x.flatten(0, 1).index_select(0, sent(places.flatten(), x.device)).view(*places.shape, width)
     ends = None if bool(there.all()) else these.length
-    if ends is not None:
-        inputs = inputs.masked_fill(sent(~there[..., None], x.device), 0.0)
     begun = state[these.element]
     if bool(these.anew.any()):
         begun = begun.reset(sent(these.anew, x.device))
-    y, after, _ = model.run(plan, inputs, begun, ends, False)
+    y, after, _ = model.run(plan, blank_past(inputs, ends), begun, ends, False)
     kept = sent(there.flatten().nonzero().squeeze(-1), x.device)
     return y.flatten(0, 1).index_select(0, kept), places[there], after
 

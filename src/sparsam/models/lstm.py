@@ -14,7 +14,7 @@ from sparsam.engines.plan import Plan
 from sparsam.models.composition import MemoryModel
 from sparsam.state import State
 from sparsam.trace import Access
-from sparsam.transfer import sent
+from sparsam.transfer import blank_past
 
 
 class LSTMState(State):
@@ -29,15 +29,9 @@ class LSTM(MemoryModel[LSTMState]):
     h_t, c_t = LSTM(x_t, h_{t-1}, c_{t-1});   y_t = output(h_t).
 
     Args:
-        input_size: I, the width of x.
-        output_size: O, the width of y.
-        hidden_size: H, the width of the controller.
-        batch_first: x and y are (B, T, ...) instead of (T, B, ...).
         engine: "auto" or "reference"; both are `nn.LSTM`, which runs on every device.
-        num_layers: layers of the LSTM.
-        dropout: dropout between its layers.
-        device: where the parameters are.
-        dtype: floating-point type of the parameters.
+
+    The other arguments are those of `SAM`.
     """
 
     name = "lstm"
@@ -76,10 +70,8 @@ class LSTM(MemoryModel[LSTMState]):
         carried = tuple(layers_first(self.controller, value) for value in (state.hidden, state.cell))
         if ends is None:
             hidden, after = self.controller(x, carried)
-            y = self.answer(hidden)
         else:
             hidden, after = run_padded(self.controller, x, carried, ends)
-            past = torch.arange(x.shape[0], device=x.device)[:, None] >= sent(ends, x.device)
-            y = self.answer(hidden).masked_fill(past[..., None], 0.0)
+        y = blank_past(self.answer(hidden), ends)
         hidden, cell = (layers_last(self.controller, value).to(x.dtype) for value in after)  # half under autocast
         return y, state.with_fields(hidden=hidden, cell=cell), []

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import sparsam
-from sparsam.engines.cuda import copies, launch, steps
+from sparsam.engines.cuda import launch, steps
 from sparsam.engines.cuda.kernels.ordering import LAST
 from sparsam.engines.cuda.launch import interpreted
 from sparsam.engines.cuda.layout import layout_of
@@ -142,8 +142,8 @@ def test_large_memories_are_copied_and_blanked_as_small_ones(name, index, monkey
     model = sparsam.build(name, engine="cuda", index=index, **settings).to(DEVICE)
     words, x = torch.randn(48, 5, device=DEVICE), torch.randn(3, 2, 3, device=DEVICE)
     results = []
-    for large in (copies.LARGE, 1):
-        monkeypatch.setattr(copies, "LARGE", large)
+    for large in (launch.LARGE, 1):
+        monkeypatch.setattr(launch, "LARGE", large)
         torch.use_deterministic_algorithms(True)  # what nobody has written is not a number
         try:
             y, state = model(x, model.initial_state(2, initial_memory=words), lengths=torch.tensor([3, 1]))

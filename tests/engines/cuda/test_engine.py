@@ -23,7 +23,7 @@ SIZES = dict(input_size=3, output_size=2, hidden_size=6, memory_size=14, word_si
 @pytest.mark.parametrize("cases", [
     "sequence_cases.py streaming_cases.py",
     "program_cases.py search_cases.py",
-    "dense/program_cases.py dense/capturable_cases.py",
+    "dense/program_cases.py",
     "controller_cases.py",
     "compile_cases.py",
 ])  # fmt: skip

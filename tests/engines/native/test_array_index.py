@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import sparsam
 from sparsam import indexes
-from sparsam.engines.native.index import core_settings
+from sparsam.engines.native.core import core_settings
 from tests.beside import examples
 
 _native = pytest.importorskip("sparsam._native")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import sparsam
 from benchmarks.recall import replayed
-from sparsam.engines.native.index import core_settings
+from sparsam.engines.native.core import core_settings
 from tests.beside import examples
 
 _native = pytest.importorskip("sparsam._native")

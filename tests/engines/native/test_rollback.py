@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import sparsam
-from sparsam.engines.boundary import kept_bytes
+from benchmarks.resident import kept_bytes
 from tests.beside import assert_run_in_forks
 
 SIZES = {"input_size": 4, "output_size": 3, "hidden_size": 16, "word_size": 8, "num_heads": 2, "k": 3}

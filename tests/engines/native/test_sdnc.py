@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import sparsam
-from sparsam.engines.boundary import kept_bytes
+from benchmarks.resident import kept_bytes
 from sparsam.memories import sdnc
 from tests import beside
 from tests.beside import assert_close, assert_same, cases, examples, given_by, run

@@ -55,7 +55,6 @@ def cut(arena: Tensor, places: Places) -> dict[str, Tensor]:
 
 @lru_cache(maxsize=256)
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Of numbers that lie side by side."""
     return tuple(math.prod(shape[at + 1 :]) for at in range(len(shape)))
 
 

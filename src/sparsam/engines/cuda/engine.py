@@ -115,7 +115,6 @@ def searched(index: indexes.Index) -> bool:
 
 
 def cuda_fields(state: Any) -> dict[str, Any]:
-    """The stores of a state as this engine holds them."""
     memory, links = getattr(state, "memory", None), getattr(state, "links", None)
     if memory is None or isinstance(memory, Tensor) or memory.engine == "cuda":
         return {}

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from sparsam.engines.cuda import copies, interpreted
+from sparsam.engines.cuda import interpreted
 from sparsam.engines.cuda.arena import TensorArena
 from sparsam.engines.cuda.layout import Controlled, Layout, power_of_two
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory
 from sparsam.engines.cuda.tape import Tape
-from sparsam.engines.cuda.weights import Packed, PackedBackward, Weights
+from sparsam.engines.cuda.weights import Packed, PackedBackward, Weights, as_made, packed
 
 PRODUCT = 1024  # numbers of a matrix multiplied together, per warp
 SEARCH, WARPS = 128, 8  # rows of the memory looked at together; warps of a program
@@ -26,13 +26,13 @@ BLOCK_CODED = 128  # words that are coded together
 FEW_PARTS = 16  # with fewer, each looks at more groups of codes: in all enough to find nearly all
 ELEMENTS = 16  # whose controllers are multiplied together
 CHUNK, FEW_GROUPS = 512, 128  # groups that are compared at once, where there are many and few
+LARGE = 1 << 20  # numbers of a memory; fewer are copied and blanked by torch
+BLOCK = 2048  # numbers that are copied together
 PACKED = 32  # rows and columns of a matrix that are transposed together
 GROUP = 16  # rows of which a split search keeps the best score
 
 
 class SearchPlan(NamedTuple):
-    """How a program of a split search goes about it."""
-
     block: int  # rows that it looks at together
     stages: int  # blocks on their way
     warps: int
@@ -121,20 +121,8 @@ def _no_tensor(device: torch.device) -> Tensor:
 
 
 @lru_cache(maxsize=256)
-def _constants(name: str, size: Controlled, **more: Any) -> dict[str, Any]:
-    """The constants of kernel `name`, in the order of its arguments."""
-    from sparsam.engines.cuda.kernels import backward, cells, codes, controllers, forward, packing, search, streams
-
-    kernel = {
-        "encode": codes.encode,
-        "forward": forward.forward,
-        "backward": backward.backward,
-        "search": search.search,
-        "catch_up": streams.catch_up,
-        "controllers_forward": controllers.controllers_forward,
-        "cells_backward": cells.cells_backward,
-        "pack": packing.pack,
-    }[name]
+def constants_of(kernel: Any, size: Controlled, **more: Any) -> dict[str, Any]:
+    """The constants of a kernel, in the order of its arguments."""
     annotations = (getattr(kernel, "fn", None) or kernel).__annotations__
     return {letter: more[letter] if letter in more else getattr(size, letter) for letter in annotations}
 
@@ -186,8 +174,8 @@ def forward_launch(
         memory.queue_rows.shape[1],
         sizes.least_access,
     )
-    constants = _constants(
-        "forward",
+    constants = constants_of(
+        kernel,
         size,
         CELL="none" if matrices is None else "outside" if outside else size.CELL,
         SIMILARITY=sizes.similarity,
@@ -227,8 +215,8 @@ def search_launch(
     groups = math.ceil(math.ceil(rows / parts) / block) * (block // GROUP)
     maxima = torch.empty(batch, parts, size.RP, groups, dtype=torch.float32, device=none.device)
     given = (tape.interface, memory.words, none if codes is None else codes, memory.counters, ends, maxima, partial)
-    constants = _constants(
-        "search",
+    constants = constants_of(
+        kernel,
         size,
         BLOCK=block,
         GROUP=GROUP,
@@ -245,9 +233,11 @@ def search_launch(
 
 
 def packed_at_once(weights: Weights, size: Controlled) -> Packed:
-    """`packed` of an LSTM whose weights lie as torch makes them, in one launch."""
-    from sparsam.engines.cuda.kernels.packing import pack as kernel
+    """`packed`, in one launch for an LSTM whose weights lie as torch makes them."""
+    from sparsam.engines.cuda.kernels.copies import pack as kernel
 
+    if size.CELL != "lstm" or not as_made(weights):
+        return packed(weights, size)
     kind: dict[str, Any] = {"dtype": weights.hidden.dtype, "device": weights.hidden.device}
     recurrent, interface = torch.empty(size.J, 4 * size.H, **kind), torch.empty(size.H, size.FS, **kind)
     grid = (
@@ -255,43 +245,42 @@ def packed_at_once(weights: Weights, size: Controlled) -> Packed:
         math.ceil(max(4 * size.H, size.FS) / PACKED),
     )
     arguments = (weights.hidden, weights.input, weights.interface, recurrent, interface)
-    launch = bound(kernel, grid, arguments, _constants("pack", size, BLOCK=PACKED), 4, (weights.hidden.dtype,))
+    launch = bound(kernel, grid, arguments, constants_of(kernel, size, BLOCK=PACKED), 4, (weights.hidden.dtype,))
     launch(weights.input.shape[1] - size.R * size.W)
     return Packed(recurrent, weights.hidden_bias, interface, weights.interface_bias)
 
 
 def encoded(size: Layout, words: Tensor, shared: bool = False) -> Tensor:
     """Codes (B, M, WP) of words (B, M, W), which may be the same for all elements."""
-    from sparsam.engines.cuda.kernels.codes import encode as kernel
+    from sparsam.engines.cuda.kernels.search import encode as kernel
 
     batch, rows, _ = words.shape
     if shared and batch > 1 and rows * size.WP % 4 == 0:
-        return copies.spread(encoded(size, words[:1])[0].view(torch.int32), batch).view(torch.int8)
+        return spread(encoded(size, words[:1])[0].view(torch.int32), batch).view(torch.int8)
     codes = torch.empty(batch, rows, size.WP, dtype=torch.int8, device=words.device)
     grid = (math.ceil(batch * rows / BLOCK_CODED),)
-    bound(kernel, grid, (words, codes), _constants("encode", size, BLOCK=BLOCK_CODED), 4)(batch * rows)
+    bound(kernel, grid, (words, codes), constants_of(kernel, size, BLOCK=BLOCK_CODED), 4)(batch * rows)
     return codes
 
 
 def catch_up(size: Layout, after: tuple[Tensor, ...], before: tuple[Tensor, ...]) -> None:
-    """Carry what one step changed over to a memory of before that step (`kernels.streams`).
+    """Carry what one step changed over to a memory of before that step (`kernels.copies`).
 
     `after`: the memory's five tensors, the rows read, and the rows written anew; `before` the same without the last.
     """
-    from sparsam.engines.cuda.kernels.streams import catch_up as kernel
+    from sparsam.engines.cuda.kernels.copies import catch_up as kernel
 
     batch, rows, _ = before[0].shape
-    constants = _constants("catch_up", size, READS=power_of_two(size.R * size.K, 16))
+    constants = constants_of(kernel, size, READS=power_of_two(size.R * size.K, 16))
     arguments = (*after, *before, rows, before[3].shape[1])
     bound(kernel, (batch,), arguments[:-1], constants, 4)(arguments[-1])
 
 
 def controllers_launch(size: Layout, tape: Tape, matrices: Packed, ends: Tensor) -> Callable[[int], None]:
-    """What runs a step of all elements' controllers."""
     from sparsam.engines.cuda.kernels.controllers import controllers_forward as kernel
 
     arguments = (tape.gates, tape.cells, tape.joint, matrices.recurrent, matrices.recurrent_bias, ends, tape.batch)
-    constants = _constants("controllers_forward", size, ELEMENTS=ELEMENTS, UNITS=32, CHUNK=32)
+    constants = constants_of(kernel, size, ELEMENTS=ELEMENTS, UNITS=32, CHUNK=32)
     grid = (math.ceil(tape.batch / ELEMENTS), math.ceil(size.H / 32))
     return bound(kernel, grid, arguments, constants, 4, (matrices.recurrent.dtype,))
 
@@ -303,7 +292,7 @@ def cells_backward_launch(
     from sparsam.engines.cuda.kernels.cells import cells_backward as kernel
 
     arguments = (gradients.gates, gradients.cells, gradients.joint, *handed, ends, gradients.batch)
-    return bound(kernel, (gradients.batch,), arguments, _constants("cells_backward", size), 1)
+    return bound(kernel, (gradients.batch,), arguments, constants_of(kernel, size), 1)
 
 
 def backward_launch(
@@ -341,8 +330,35 @@ def backward_launch(
     )
     cell = "none" if matrices is None else "outside" if outside else size.CELL
     warps = WARPS if warps is None else warps
-    constants = _constants(
-        "backward", size, CELL=cell, SIMILARITY=sizes.similarity, PRODUCT=PRODUCT * warps, CLIP=limits is not None
+    constants = constants_of(
+        kernel, size, CELL=cell, SIMILARITY=sizes.similarity, PRODUCT=PRODUCT * warps, CLIP=limits is not None
     )
     types = () if matrices is None else (matrices.recurrent.dtype,)
     return bound(kernel, (batch,), arguments, constants, warps, types)
+
+
+def spread(values: Tensor, batch: int) -> Tensor:
+    """Values (...) of four bytes each, for every element (B, ...)."""
+    from sparsam.engines.cuda.kernels.copies import spread as kernel
+
+    values = values.contiguous()
+    copies = torch.empty(batch, *values.shape, dtype=values.dtype, device=values.device)
+    kernel[(math.ceil(values.numel() / BLOCK),)](values, copies, values.numel(), batch, BLOCK=BLOCK, num_warps=4)
+    return copies
+
+
+def blank_words(tape: Tape, size: Layout, rows: int, ends: Tensor, everywhere: bool) -> Tensor:
+    """(B, rows, W) of zeros; where many need not be so `everywhere`, in rows that the tape's steps read or wrote."""
+    from sparsam.engines.cuda.kernels.copies import blank_rows as kernel
+
+    steps, batch = tape.steps, tape.batch
+    shape = (batch, rows, size.W)
+    kind: dict[str, Any] = {"dtype": torch.float32, "device": tape.joint.device}
+    if everywhere or math.prod(shape) < LARGE:
+        return torch.zeros(shape, **kind)
+    matrix = torch.empty(shape, **kind)
+    accesses = [(tape.rows, 1), (tape.unused, 0)] + ([(tape.content_rows, 0)] if size.KL else [])
+    for named, later in accesses:
+        each = named[0, 0].numel()
+        kernel[(steps + later, batch)](matrix, named, ends, later, batch, rows, W=size.W, WP=size.WP, X=each)
+    return matrix

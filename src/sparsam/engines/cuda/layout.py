@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from sparsam.memories.interface import Interface, sparse_interface
+from sparsam.memories.interface import sparse_interface
 
 CELLS = ("lstm", "gru", "none")
 FIELDS_AT = {  # what the kernels call the places where fields begin; they take it that gamma follows alpha
@@ -55,60 +55,19 @@ class Controlled:
     H: int  # 0 without a controller
     R: int
     W: int
+    interface: Any  # an `Interface`
 
-    @cached_property
-    def interface(self) -> Interface:
-        raise NotImplementedError
-
-    @cached_property
-    def J(self) -> int:
-        """Width of [h, r]."""
-        return self.H + self.R * self.W
-
-    @cached_property
-    def F(self) -> int:
-        """Width of the interface, as it is declared; likewise where its fields begin."""
-        return self.interface.size
-
-    @cached_property
-    def JS(self) -> int:
-        """Distance of rows of the recurrent matrix (4 H, J)."""
-        return aligned(self.J)
-
-    @cached_property
-    def HS(self) -> int:
-        """Distance of rows of the interface's matrix (F, H)."""
-        return aligned(self.H)
-
-    @cached_property
-    def FS(self) -> int:
-        """Distance of rows of the interface's matrix, transposed (H, F)."""
-        return aligned(self.F)
-
-    @cached_property
-    def HP(self) -> int:
-        return power_of_two(self.H, 32)
-
-    @cached_property
-    def SP(self) -> int:
-        """The four sums of all units."""
-        return power_of_two(4 * self.H, 128)
-
-    @cached_property
-    def JP(self) -> int:
-        return power_of_two(self.J, 32)
-
-    @cached_property
-    def FP(self) -> int:
-        return power_of_two(self.F, 32)
-
-    @cached_property
-    def RP(self) -> int:
-        return heads_of(self.R)
-
-    @cached_property
-    def WP(self) -> int:
-        return power_of_two(self.W, 16)
+    J = cached_property(lambda size: size.H + size.R * size.W)  # width of [h, r]
+    F = cached_property(lambda size: size.interface.size)  # of the interface, as it is declared, as are its fields
+    JS = cached_property(lambda size: aligned(size.J))  # distance of rows of the recurrent matrix (4 H, J)
+    HS = cached_property(lambda size: aligned(size.H))  # of the interface's matrix (F, H)
+    FS = cached_property(lambda size: aligned(size.F))  # and of that transposed (H, F)
+    HP = cached_property(lambda size: power_of_two(size.H, 32))
+    SP = cached_property(lambda size: power_of_two(4 * size.H, 128))  # the four sums of all units
+    JP = cached_property(lambda size: power_of_two(size.J, 32))
+    FP = cached_property(lambda size: power_of_two(size.F, 32))
+    RP = cached_property(lambda size: heads_of(size.R))
+    WP = cached_property(lambda size: power_of_two(size.W, 16))
 
 
 @dataclass(frozen=True)
@@ -124,64 +83,26 @@ class Layout(Controlled):
     FREE: bool = False  # usage and free gates choose the rows to write anew, not the ring
     LG: bool = False  # links have gradients
 
-    @cached_property
-    def interface(self) -> Interface:
-        return sparse_interface(self.R, self.W, self.KL > 0, self.FREE)
+    interface = cached_property(lambda size: sparse_interface(size.R, size.W, size.KL > 0, size.FREE))
+    KP = cached_property(lambda size: reads_of(size.R, size.K))
+    RK = cached_property(lambda size: size.RP * size.KP)
+    SIZE = cached_property(lambda size: power_of_two(size.RK + size.RP, 16))  # entries of a write
+    ACCESSES = cached_property(lambda size: accesses_of(size.R, size.K))  # of a write and a read together
+    KLP = cached_property(lambda size: power_of_two(max(size.KL, 1), 2))
+    CP = cached_property(lambda size: power_of_two(size.KP + 2 * size.KP * size.KLP))  # candidates of a mixed read
+    JOURNAL = cached_property(lambda size: (2 * size.SIZE + size.KLP + 1) * size.KLP)  # of `kernels.link_gradients`
 
-    def __getattr__(self, name: str) -> int:
+    def __getattr__(self, name: str) -> Any:
         """Where a field of the interface begins; at F one that it does not have."""
         if name not in FIELDS_AT:
             raise AttributeError(f"{type(self).__name__} has no {name}")
         return self.interface.offsets().get(FIELDS_AT[name], self.F)
 
-    @cached_property
-    def KP(self) -> int:
-        return reads_of(self.R, self.K)
 
-    @cached_property
-    def RK(self) -> int:
-        return self.RP * self.KP
-
-    @cached_property
-    def SIZE(self) -> int:
-        """Entries of a write."""
-        return power_of_two(self.RK + self.RP, 16)
-
-    @cached_property
-    def ACCESSES(self) -> int:
-        """Entries of a write and a read together."""
-        return accesses_of(self.R, self.K)
-
-    @cached_property
-    def KLP(self) -> int:
-        return power_of_two(max(self.KL, 1), 2)
-
-    @cached_property
-    def CP(self) -> int:
-        """Candidates of a head's mixed read."""
-        return power_of_two(self.KP + 2 * self.KP * self.KLP)
-
-    @cached_property
-    def JOURNAL(self) -> int:
-        """Numbers that a step's journal of the links has (`kernels.link_gradients`)."""
-        return (2 * self.SIZE + self.KLP + 1) * self.KLP
-
-
-@lru_cache(maxsize=256)
-def _layout(cell: str, hidden: int, heads: int, k: int, width: int, k_links: int, free: bool, lg: bool) -> Layout:
-    return Layout(cell, hidden, heads, k, width, k_links, free, lg)
+_layout = lru_cache(maxsize=256)(Layout)
 
 
 def layout_of(sizes: Any, cell: str, hidden: int) -> Layout:
-    """The layout of a memory's description with a controller of `hidden` units."""
     units, free = 0 if cell == "none" else hidden, sizes.allocation == "free"
-    return _layout(
-        cell,
-        units,
-        sizes.heads,
-        sizes.k,
-        sizes.width,
-        sizes.k_links,
-        free,
-        bool(sizes.link_gradients and sizes.k_links),
-    )
+    links = (sizes.k_links, free, bool(sizes.link_gradients and sizes.k_links))
+    return _layout(cell, units, sizes.heads, sizes.k, sizes.width, *links)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,11 +14,11 @@ from torch.nn import functional as F
 
 from sparsam.engines.cuda.arena import Places, cut, placed
 from sparsam.memories.sdnc import DenseLinks
-from sparsam.state import blended, converted, taken
+from sparsam.state import TensorStore
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SparseLinks:
+class SparseLinks(TensorStore):
     """N, P and p of every batch element as lists; column -1 for no entry. A value like every state."""
 
     predecessor_columns: Tensor  # N (B, M, K_L) int32
@@ -42,9 +42,6 @@ class SparseLinks:
         every: Any = (*tensors, self.rows)
         return SparseLinks(*every)
 
-    def map(self, change: Callable[[Tensor], Tensor]) -> SparseLinks:
-        return self._with(map(change, self.tensors()))
-
     def detach(self) -> SparseLinks:
         if not any(value.requires_grad for value in self.weights()):
             return self
@@ -61,19 +58,9 @@ class SparseLinks:
             self, predecessor_weights=predecessors, successor_weights=successors, precedence_weights=precedence
         )
 
-    def clone(self) -> SparseLinks:
-        return self._with(value.clone() for value in self.tensors())
-
-    def to(self, *args: Any, **kwargs: Any) -> SparseLinks:
-        return self._with(converted(value, *args, **kwargs) for value in self.tensors())
-
-    def blend(self, mask: Tensor, other: SparseLinks) -> SparseLinks:
+    def blend(self, mask: Tensor, other: SparseLinks) -> Any:
         rows = max(self.predecessor_columns.shape[1], other.predecessor_columns.shape[1])
-        pairs = zip(other.grown(rows).tensors(), self.grown(rows).tensors())
-        return self._with(blended(mask, theirs, ours) for theirs, ours in pairs)
-
-    def select(self, index: Tensor) -> SparseLinks:
-        return self._with(taken(value, index) for value in self.tensors())
+        return TensorStore.blend(self.grown(rows), mask, other.grown(rows))
 
     @classmethod
     def cat(cls, stores: Sequence[SparseLinks]) -> SparseLinks:
@@ -85,7 +72,6 @@ class SparseLinks:
         return f"cuda links, {self.predecessor_columns.shape[2]} to a row"
 
     def dense(self, memory: Any = None) -> DenseLinks:
-        """N, P and p as matrices."""
         links = self.grown(self.rows)
         pairs = (
             (links.predecessor_columns, links.predecessor_weights),
@@ -96,7 +82,6 @@ class SparseLinks:
         return DenseLinks(predecessors, successors, precedence, self.predecessor_columns.shape[2])
 
     def grown(self, rows: int) -> SparseLinks:
-        """The same links with at least `rows` rows."""
         more = max(rows - self.predecessor_columns.shape[1], 0)
         if not more:
             return self
@@ -156,7 +141,6 @@ def listed(matrix: Tensor, k_links: int) -> tuple[Tensor, Tensor]:
 
 
 def from_dense_links(links: DenseLinks) -> SparseLinks:
-    """The reference's links as this engine keeps them."""
     n_columns, n_weights = listed(links.predecessors, links.k_links)
     p_columns, p_weights = listed(links.successors, links.k_links)
     columns, weights = listed(links.precedence, links.k_links)

@@ -9,7 +9,7 @@ bytes nor time depend on N. A memory that starts from given words has all N.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from sparsam.engines.cuda.arena import Places, cut, placed
-from sparsam.state import DenseMemory, blended, changed_rows, converted, taken
+from sparsam.state import DenseMemory, TensorStore, blended, changed_rows, taken
 
 TENSORS = ("words", "last_access", "counters", "queue_rows", "queue_stamps", "usage")
 CLOCK, USED, FRONTIER, HEAD, TAIL = range(5)  # columns of `counters`
@@ -28,7 +28,7 @@ SPARE_ENTRIES = 4096  # of a queue, beyond twice its rows, before it is put in o
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CudaMemory:
+class CudaMemory(TensorStore):
     """The first M of N words of every batch element, and the ring as `kernels.ring` keeps it. A value like every state.
 
     Rows from M to N are those of `start`, never accessed.
@@ -64,11 +64,6 @@ class CudaMemory:
         changed: dict[str, Any] = dict(zip(TENSORS, tensors))
         return dataclasses.replace(self, **changed)
 
-    def map(self, change: Callable[[Tensor], Tensor]) -> CudaMemory:
-        """`change` applied to every tensor, the start included."""
-        start = None if self.start is None else change(self.start)
-        return dataclasses.replace(self._with(map(change, self.tensors())), start=start)
-
     def detach(self) -> CudaMemory:
         if not self.words.requires_grad and (self.start is None or not self.start.requires_grad):
             return self
@@ -78,13 +73,7 @@ class CudaMemory:
     def clone(self) -> CudaMemory:
         return self._with(value.clone() for value in self.tensors())
 
-    def to(self, *args: Any, **kwargs: Any) -> CudaMemory:
-        start = None if self.start is None else converted(self.start, *args, **kwargs)
-        moved = self._with(converted(value, *args, **kwargs) for value in self.tensors())
-        return dataclasses.replace(moved, start=start)
-
     def blend(self, mask: Tensor, other: CudaMemory) -> CudaMemory:
-        """Per batch element, `other` where the mask holds and this memory elsewhere."""
         rows = max(self.words.shape[1], other.words.shape[1])
         queue = max(self.queue_rows.shape[1], other.queue_rows.shape[1])
         ours, theirs = self.grown(rows, queue), other.grown(rows, queue)
@@ -101,15 +90,12 @@ class CudaMemory:
 
     @classmethod
     def cat(cls, stores: Sequence[CudaMemory]) -> CudaMemory:
-        """Memories of several batches as those of one."""
         rows = max(store.words.shape[1] for store in stores)
         queue = max(store.queue_rows.shape[1] for store in stores)
         whole = [store.grown(rows, queue) for store in stores]
-        starts = [store.start for store in stores]
-        start = starts[0]
-        if any(one is not start for one in starts):
-            every = [store.whole_start() for store in stores]
-            start = torch.cat(every)
+        start = stores[0].start
+        if any(store.start is not start for store in stores):
+            start = torch.cat([store.whole_start() for store in stores])
         touched = max(store.touched for store in stores)
         entries = max(store.entries for store in stores)
         parts = zip(*(store.tensors() for store in whole))
@@ -128,7 +114,6 @@ class CudaMemory:
         return f"cuda memory of {self.shape} {name} {self.words.device}, {there} rows there"
 
     def grown(self, rows: int, queue: int) -> CudaMemory:
-        """The same memory with at least `rows` rows and `queue` places in its queue."""
         words, last_access, counters, queue_rows, queue_stamps, *usage = self.tensors()
         more, places = max(rows - words.shape[1], 0), max(queue - queue_rows.shape[1], 0)
         return self._with(
@@ -143,7 +128,6 @@ class CudaMemory:
         )
 
     def changed_rows(self, b: int) -> tuple[Tensor, Tensor]:
-        """Rows (ascending) and words of element `b` that differ from the initial memory."""
         words = self.words[b]
         if self.start is None:
             return changed_rows(words, torch.zeros_like(words))
@@ -151,7 +135,6 @@ class CudaMemory:
         return changed_rows(words, start[: words.shape[0]])
 
     def dense(self) -> DenseMemory:
-        """The reference's memory of the same words and ring, all N rows of it."""
         rows = self.grown(self.rows, 0)
         return DenseMemory(rows.words, rows.last_access.long(), self.clock, self.whole_start(), rows.usage)
 
@@ -177,25 +160,13 @@ def fresh_memory(sizes: Any, batch: int, initial: Tensor | None, like: Tensor) -
 
 
 def from_dense(memory: DenseMemory) -> CudaMemory:
-    """A memory of the reference as this engine keeps it."""
     last_access = memory.last_access.to(torch.int32)
     zeros = torch.zeros_like(memory.clock, dtype=torch.int32)
     columns = [zeros] * COUNTERS
     columns[CLOCK] = memory.clock.to(torch.int32)
     columns[USED] = last_written(memory.words.detach())
-    plain = CudaMemory(
-        memory.words,
-        last_access,
-        torch.stack(columns, dim=1),
-        last_access,
-        last_access,
-        memory.words.shape[1],
-        memory.words.shape[1],
-        0,
-        memory.start,
-        memory.usage,
-    )
-    return in_order(plain)
+    ring, rows = (last_access, torch.stack(columns, dim=1), last_access, last_access), memory.words.shape[1]
+    return in_order(CudaMemory(memory.words, *ring, rows, rows, 0, memory.start, memory.usage))
 
 
 def in_order(memory: CudaMemory) -> CudaMemory:
@@ -220,8 +191,6 @@ def last_written(words: Tensor) -> Tensor:
 
 
 class Capacity(NamedTuple):
-    """What a call needs of a memory."""
-
     rows: int
     places: int  # in the queue
     touched: int  # as in `CudaMemory`, after the call
@@ -268,31 +237,35 @@ def working_copy(memory: CudaMemory, sizes: Any, steps: int, apart: bool = False
 
 
 def _blank(batch: int, rows: int, places: int, width: int, usage: bool, device: torch.device) -> dict[str, Tensor]:
-    """The tensors of a blank memory, zeroed at once."""
     where, count = _blank_places(batch, rows, places, width, usage)
     return cut(torch.zeros(count, dtype=torch.int32, device=device), where)
 
 
 @lru_cache(maxsize=256)
 def _blank_places(batch: int, rows: int, places: int, width: int, usage: bool) -> tuple[Places, int]:
-    shapes = {
+    return placed(shapes_of(batch, rows, places, width, usage))
+
+
+def shapes_of(batch: int, rows: int, places: int, width: int, usage: bool) -> dict[str, tuple[tuple[int, ...], bool]]:
+    """The shapes of a memory's tensors, and whether they hold whole numbers."""
+    shapes: dict[str, tuple[tuple[int, ...], bool]] = {
         "words": ((batch, rows, width), False),
         "last_access": ((batch, rows), True),
         "counters": ((batch, COUNTERS), True),
         "queue_rows": ((batch, places), True),
         "queue_stamps": ((batch, places), True),
     }
-    return placed(shapes | ({"usage": ((batch, rows), False)} if usage else {}))
+    return shapes | ({"usage": ((batch, rows), False)} if usage else {})
 
 
 def _extended(values: Tensor, rows: int) -> Tensor:
     """A copy of values (B, M, ...) with room for `rows`, blank where there were none."""
-    from sparsam.engines.cuda import copies
+    from sparsam.engines.cuda.launch import LARGE, spread
 
     there = values.shape[1]
     if rows == there:
-        if values.stride(0) == 0 and values.numel() >= copies.LARGE:
-            return copies.spread(values[0], values.shape[0])
+        if values.stride(0) == 0 and values.numel() >= LARGE:
+            return spread(values[0], values.shape[0])
         return values.clone(memory_format=torch.contiguous_format)
     shape = (values.shape[0], rows, *values.shape[2:])
     copy = values.new_zeros(shape)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from sparsam.engines import boundary
-from sparsam.engines.boundary import FLOATS, WEIGHTS
+from sparsam.engines.boundary import FLOATS, WEIGHTS, Outputs
 from sparsam.engines.cuda import program
 from sparsam.engines.cuda.layout import layout_of
 from sparsam.engines.cuda.links import SparseLinks
@@ -22,6 +22,7 @@ from sparsam.engines.cuda.steps import pays_backward
 from sparsam.engines.cuda.tape import Tape, numbers_of
 from sparsam.engines.cuda.weights import Weights
 from sparsam.engines.engine import Cell, Ran, traced_description
+from sparsam.engines.operators import none_or
 from sparsam.memories.description import SparseSizes, from_text
 
 PARAMETERS = 1 + len(WEIGHTS)  # x and the weights
@@ -30,22 +31,17 @@ LINKS = 6  # columns and weights of N, P and p in turn
 LISTED = 12  # outputs before those
 
 
-def none_or(value: Tensor | None, like: Tensor) -> Tensor:
-    """An operator returns tensors alone; what is not there is an empty one."""
-    return like.new_empty(0) if value is None else value
-
-
 def weights_of(parameters: Any) -> Weights | None:
     return None if parameters[0] is None else Weights(*parameters[:6])
 
 
 def memory_of(sizes: SparseSizes, words: Tensor, rest: Any, touched: int, entries: int) -> CudaMemory:
-    last_access, counters, queue_rows, queue_stamps, usage = rest
-    ring = (words, last_access, counters, queue_rows, queue_stamps)
-    return CudaMemory(*ring, sizes.rows, touched, entries, None, usage)
+    *ring, usage = rest
+    known: Any = (sizes.rows, touched, entries, None, usage)
+    return CudaMemory(words, *ring, *known)
 
 
-def linked(tensors: Any, rows: int) -> SparseLinks:
+def linked_lists(tensors: Any, rows: int) -> SparseLinks:
     every: Any = (*tensors, rows)
     return SparseLinks(*every)
 
@@ -57,7 +53,7 @@ def cuda_sequence(*arguments: Any) -> tuple[Tensor, ...]:
     text, controller, _, _, touched, entries = arguments[-6:]
     sizes = from_text(text)
     memory = memory_of(sizes, words, rest, touched, entries)
-    listed = linked(links, sizes.rows) if links else None
+    listed = linked_lists(links, sizes.rows) if links else None
     before = program.Before(hidden, cell, read, read_rows, read_weights, memory, listed)
     how: Any = {"blank_tape": True, "apart": True}  # outputs of an operator may not share memory
     _, after, run = program.forward(sizes, controller, x, weights_of(parameters), before, ends, **how)
@@ -126,15 +122,8 @@ def cuda_sequence_backward(*arguments: Any) -> list[Tensor]:
     d_steps: Any = (None if d_joint is None else d_joint[1:], *given, d_links, needs_words, clip)
     found = program.backward(run, *d_steps)
     of_weights: Any = (None,) * 6 if found.weights is None else found.weights
-    small = (
-        *of_weights,
-        None,
-        None,
-        found.hidden,
-        found.cell,
-        found.read,
-        found.read_weights,
-    )  # some are parts of one tensor
+    # some are parts of one tensor
+    small = (*of_weights, None, None, found.hidden, found.cell, found.read, found.read_weights)
     values = [x.new_empty(0) if value is None else torch.clone(value).contiguous() for value in small]
     words = found.words.contiguous() if needs_words else x.new_empty(0)
     return [found.x, *values, words, *(value.contiguous() for value in found.links)]
@@ -183,47 +172,23 @@ def cuda_sequence_differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[An
 
 
 def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
-    """A run of the GPU engine as a node of the graph that is traced."""
     sizes: SparseSizes = memory.sizes
     text = traced_description(memory, record)
     held: CudaMemory = state.memory
     links = list(state.links.tensors()) if sizes.k_links else []
+    given = boundary.inputs(cell, x, state, held.words)
     found = torch.ops.sparsam.cuda_sequence(
-        *boundary.inputs(cell, x, state, held.words)[: FLOATS + 1],
-        state.read_rows,
-        *(*held.tensors()[1:5], held.usage, links, None if ends is None else ends.to(x.device)),
-        *(
-            text,
-            *(("none", 0, 0.0) if cell is None else (cell.name, cell.hidden, cell.clip or 0.0)),
-            held.touched,
-            held.entries,
-        ),
+        *given[: FLOATS + 1],
+        *(state.read_rows, *held.tensors()[1:5], held.usage, links, None if ends is None else ends.to(x.device), text),
+        *(("none", 0, 0.0) if cell is None else (cell.name, cell.hidden, cell.clip or 0.0)),
+        *(held.touched, held.entries),
     )
-    joint, hidden, inner, read, weights, words, rows, last_access, counters, queue_rows, queue_stamps, usage = found[
-        :LISTED
-    ]
+    joint, hidden, inner, read, weights, words, rows, *ring, usage = found[:LISTED]
     capacity = capacity_for(held, sizes, x.shape[0])
-    ring = (
-        words,
-        last_access,
-        counters,
-        queue_rows,
-        queue_stamps,
-        held.rows,
-        capacity.touched,
-        capacity.entries,
-        held.start,
-    )
-    fields: dict[str, Any] = {
-        "read": read,
-        "read_rows": rows,
-        "read_weights": weights,
-        "memory": CudaMemory(*ring, None if held.usage is None else usage),
-    }
-    if cell is not None:
-        fields["hidden"] = hidden
-        if state.cell is not None:
-            fields["cell"] = inner
+    known: Any = (held.rows, capacity.touched, capacity.entries, held.start, None if held.usage is None else usage)
+    after, linked = CudaMemory(words, *ring, *known), None
     if sizes.k_links:
-        fields["links"] = linked(found[LISTED : LISTED + LINKS], sizes.rows)
-    return Ran(joint[1:].to(x.dtype), fields, [])
+        linked = linked_lists(found[LISTED : LISTED + LINKS], sizes.rows)
+    carried = (None if given.hidden is None else hidden, None if given.cell is None else inner)
+    out = Outputs(joint, *carried, read, weights, None)
+    return Ran(joint[1:].to(x.dtype), boundary.fields_after(out, rows, after, linked), [])

@@ -8,7 +8,6 @@ search for one.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -17,10 +16,10 @@ import torch
 from torch import Tensor
 
 from sparsam.engines.clipping import backward_limits
-from sparsam.engines.cuda import copies
 from sparsam.engines.cuda import steps as by_steps
 from sparsam.engines.cuda.launch import (
     backward_launch,
+    blank_words,
     catch_up,
     forward_launch,
     no_tensor,
@@ -34,9 +33,7 @@ from sparsam.engines.cuda.tape import Tape
 from sparsam.engines.cuda.weights import (
     Weights,
     aligned_tensor,
-    as_made,
     input_sums,
-    packed,
     packed_backward,
     weight_gradients,
 )
@@ -72,8 +69,6 @@ class Run:
 
 
 class Gradients(NamedTuple):
-    """Gradients of what a sequence was given."""
-
     x: Tensor
     weights: Weights | None
     hidden: Tensor | None
@@ -119,7 +114,7 @@ def forward(
             matrices = None
             tape.interface.copy_(x)
         else:
-            matrices = (packed_at_once if size.CELL == "lstm" and as_made(weights) else packed)(weights, size)
+            matrices = packed_at_once(weights, size)
             input_sums(x, weights, size, tape.gates)
         if into is None:
             memory = working_copy(before.memory, sizes, steps, apart)
@@ -147,16 +142,9 @@ def forward(
             final = [torch.empty_like(value) for value in given] if into is None else places_of(into, given)
             run_steps = forward_launch(sizes, size, tape, matrices, memory, links, ends, ends_of_state=(*given, *final))
             run_steps(0, steps)
-        hidden, state_cell, read, read_rows, read_weights = final
-        after = Before(
-            None if before.hidden is None else hidden,
-            None if before.cell is None else state_cell,
-            read,
-            read_rows,
-            read_weights,
-            memory,
-            links,
-        )
+        carried = (None if old is None else new for old, new in zip(before[:5], final))
+        every: Any = (*carried, memory, links)
+        after = Before(*every)
         rows = (before.memory.words.shape[1], memory.words.shape[1])
         by_one = by_steps.pays_backward(batch) if chosen is None else chosen
         columns = links.columns() if size.LG and links is not None else ()
@@ -165,7 +153,6 @@ def forward(
 
 
 def copy_stores(before: Before, into: Before) -> None:
-    """Memory and links of one state to the tensors of another of the same shapes."""
     pairs = list(zip(into.memory.tensors(), before.memory.tensors()))
     if into.links is not None and before.links is not None:
         pairs += zip(into.links.tensors(), before.links.tensors())
@@ -184,20 +171,16 @@ def plain(value: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def _zeros(shape: tuple[int, ...], device: torch.device) -> Tensor:
-    """Gradients that nobody gave, for reading only."""
-    return torch.zeros(shape, dtype=torch.float32, device=device)
+def _filled(shape: tuple[int, ...], value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A constant that calls share, for reading only."""
+    return torch.full(shape, value, dtype=dtype, device=device)
 
 
 def ends_of(lengths: Tensor | None, steps: int, batch: int, device: torch.device) -> Tensor:
     """(B,) int32: the step that each element ends with."""
-    return _all_steps(steps, batch, device) if lengths is None else sent(lengths.to(torch.int32), device)
-
-
-@lru_cache(maxsize=64)
-def _all_steps(steps: int, batch: int, device: torch.device) -> Tensor:
-    """(B,) int32: every element ends with the last step."""
-    return torch.full((batch,), steps, dtype=torch.int32, device=device)
+    if lengths is None:
+        return _filled((batch,), steps, torch.int32, device)
+    return sent(lengths.to(torch.int32), device)
 
 
 def _link_arrays(run: Run, d_links: tuple[Tensor | None, ...]) -> tuple[Tensor, ...]:
@@ -238,18 +221,15 @@ def backward(
         numbers: dict[str, Any] = {"dtype": torch.float32, "device": run.x.device}
         shapes = ((batch, size.H), (batch, size.H), (batch, size.R, size.W), (batch, size.R, size.K))
         finals = [
-            _zeros(shape, run.x.device) if value is None else aligned_tensor(value.to(torch.float32))
+            _filled(shape, 0.0, **numbers) if value is None else aligned_tensor(value.to(torch.float32))
             for value, shape in zip(given, shapes)
         ]
         d_joint = torch.zeros_like(tape.joint[1:]) if d_joint is None else aligned_tensor(d_joint.to(torch.float32))
         before, after = run.memory_rows
-        shape = (batch, after, size.W)
         if d_words is not None:
             d_words = d_words.clone(memory_format=torch.contiguous_format)
-        elif words_wanted or math.prod(shape) < copies.LARGE:
-            d_words = torch.zeros(shape, **numbers)
         else:
-            d_words = copies.blank_where_touched(tape, size, after, run.ends)
+            d_words = blank_words(tape, size, after, run.ends, words_wanted)
         carry = torch.empty(batch, size.J, **numbers)
         carry_cell = torch.empty(batch, size.H, **numbers)
         carry_weights = torch.empty(batch, size.RP, size.KP, **numbers)

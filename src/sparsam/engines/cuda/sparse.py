@@ -30,7 +30,6 @@ _starts = weakref.WeakKeyDictionary()
 
 
 def fresh(memory: Any, batch: int, initial: Tensor | None, like: Tensor) -> dict[str, Any]:
-    """The fields of a state that nothing has touched."""
     sizes = memory.sizes
     held = fresh_memory(sizes, batch, None if initial is None else initial.clone(), like)
     fields = {**memory.no_read(batch, like), "memory": held}
@@ -72,19 +71,11 @@ def run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | No
     out = boundary.run(call, boundary.inputs(cell, x, state, state.memory.words, *links))
     assert call.after is not None and out.memory is not None
     held = call.after.memory
-    fields: dict[str, Any] = {
-        "read": out.read,
-        "read_rows": call.after.read_rows,
-        "read_weights": out.read_weights,
-        "memory": held if out.memory is held.words else dataclasses.replace(held, words=out.memory),
-    }
-    if out.hidden is not None:
-        fields["hidden"] = out.hidden
-    if out.cell is not None:
-        fields["cell"] = out.cell
-    if call.after.links is not None:
-        linked = out.links is not None
-        fields["links"] = call.after.links.with_weights(*out[6:9]) if linked else call.after.links
+    held = held if out.memory is held.words else dataclasses.replace(held, words=out.memory)
+    linked = call.after.links
+    if linked is not None and out.links is not None:
+        linked = linked.with_weights(*out[6:9])
+    fields = boundary.fields_after(out, call.after.read_rows, held, linked)
     accesses = recorded_accesses(call.run) if record else []
     call.after, call.run = None, None  # what the state needs; the tape itself belongs to the graph
     return Ran(out.joint, fields, accesses)
@@ -110,13 +101,10 @@ def lasting(like: Tensor) -> bool:
 
 
 def stream_of(like: Tensor) -> int:
-    """The stream that work on the device of `like` goes to."""
     return torch._C._cuda_getCurrentRawStream(like.device.index) if like.is_cuda else 0
 
 
 class CudaCall(boundary.Call):
-    """One call of the kernels, and what it leaves behind beside the outputs."""
-
     engine = "cuda"
 
     def __init__(self, sizes: SparseSizes, cell: Cell | None, state: Any, ends: Tensor | None) -> None:

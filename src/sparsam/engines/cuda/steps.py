@@ -127,16 +127,9 @@ def _begin(size: Layout, tape: Tape, given: list[Tensor]) -> None:
 
 
 def _end(size: Layout, tape: Tape, ends: Tensor, padded: bool) -> list[Tensor]:
-    batch = ends.shape[0]
-    final: Any = (ends.long(), torch.arange(batch, device=ends.device)) if padded else tape.steps
-    joint = tape.joint[final]
-    return [
-        joint[:, : size.H].clone(),
-        tape.cells[final].clone() if size.CELL == "lstm" else joint,
-        joint[:, size.H :].clone().view(batch, size.R, size.W),
-        tape.rows[final][:, : size.R, : size.K].long(),
-        tape.weights[final][:, : size.R, : size.K].clone(),
-    ]
+    at, hidden, cell, read = tape.final(ends, padded)
+    rows, weights = tape.rows[at][:, : size.R, : size.K].long(), tape.weights[at][:, : size.R, : size.K].clone()
+    return [hidden, hidden if cell is None else cell, read, rows, weights]
 
 
 def backward(

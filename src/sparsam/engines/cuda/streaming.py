@@ -22,7 +22,7 @@ from torch import Tensor
 from sparsam.engines.cuda import interpreted, program
 from sparsam.engines.cuda.layout import layout_of
 from sparsam.engines.cuda.links import SparseLinks
-from sparsam.engines.cuda.memory import SPARE_ENTRIES, CudaMemory
+from sparsam.engines.cuda.memory import SPARE_ENTRIES, CudaMemory, shapes_of
 from sparsam.engines.cuda.weights import Weights
 from sparsam.engines.engine import Cell, Ran
 from sparsam.memories.description import SparseSizes
@@ -43,7 +43,9 @@ def run(memory: Any, cell: Cell | None, x: Tensor, state: Any) -> Ran | None:
     """A step x (1, B, I) from `state`; None where the plain way has to do it."""
     if not x.is_cuda and not interpreted():
         return None
-    if torch._C._functorch.peek_interpreter_stack() is not None or (x.is_cuda and _outside_of_plain_calls()):
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return None
+    if x.is_cuda and (torch._C._cuda_isCurrentStreamCapturing() or torch.is_autocast_enabled("cuda")):
         return None
     key = _key(cell, x, state)
     with _lock:
@@ -51,10 +53,6 @@ def run(memory: Any, cell: Cell | None, x: Tensor, state: Any) -> Ran | None:
         if stream is None or stream.key != key:
             stream = _streams[memory] = Stream(key)
         return stream.step(memory.sizes, cell, x, state)
-
-
-def _outside_of_plain_calls() -> bool:
-    return torch._C._cuda_isCurrentStreamCapturing() or torch.is_autocast_enabled("cuda")
 
 
 def _key(cell: Cell | None, x: Tensor, state: Any) -> tuple[Any, ...]:
@@ -136,16 +134,9 @@ class Buffers:
         self.small = Arena(wide, read.device, kept=True)
         self.seen = tuple(name for name in wide if name != "joint")
         self.addresses = {name: self.small.view(name).data_ptr() for name in self.seen}
-        held: Shapes = {
-            "words": ((batch, rows, sizes.width), torch.float32),
-            "last_access": ((batch, rows), torch.int32),
-            "counters": (tuple(state.memory.counters.shape), torch.int32),
-            "queue_rows": ((batch, places), torch.int32),
-            "queue_stamps": ((batch, places), torch.int32),
-        }
-        if state.memory.usage is not None:
-            held["usage"] = ((batch, rows), torch.float32)
-        self.memory = Arena(held, read.device)
+        held = shapes_of(batch, rows, places, sizes.width, state.memory.usage is not None)
+        types = {name: (shape, torch.int32 if whole else torch.float32) for name, (shape, whole) in held.items()}
+        self.memory = Arena(types, read.device)
         listed: Shapes = {}
         for name, value in _link_tensors(state).items():
             shape = (batch, rows, sizes.k_links) if value.dim() == 3 else (batch, sizes.k_links)
@@ -175,12 +166,10 @@ class Buffers:
         return self.versions != [base._version for base in self.memory.bases.values()]
 
     def note(self, number: int, parent: int) -> None:
-        """What lies here now."""
         self.number, self.parent = number, parent
         self.versions = [base._version for base in self.memory.bases.values()]
 
     def holds(self, state: Any) -> bool:
-        """Whether `state` is what lies here."""
         if getattr(state.memory, "buffers", None) is not self:
             return False
         addresses = self.addresses
@@ -199,7 +188,6 @@ class Buffers:
         return SparseLinks(*tensors) if self.links.places else None
 
     def load(self, state: Any) -> None:
-        """Take over a state that lies elsewhere."""
         for name in self.seen:
             self.small.view(name).copy_(getattr(state, name))
         pairs = [*zip(self.memory.places, state.memory.tensors()), *_link_tensors(state).items()]

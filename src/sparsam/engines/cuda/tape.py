@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -12,12 +12,47 @@ from sparsam.engines.cuda.arena import Places, TensorArena, placed
 from sparsam.engines.cuda.layout import Layout
 
 
-class Tape(TensorArena):
-    """Time comes first, then the batch element. The backward kernel turns gates and interface into their gradients."""
+class SequenceTape(TensorArena):
+    """What tapes of all models have; time comes first, then the batch element."""
+
+    place: ClassVar[Any]  # places of every tensor but the joint one, for a layout, steps and batch
+    gates: Tensor
+    interface: Tensor
+    joint: Tensor  # [h, r] (T + 1, B, J), in memory of its own, which outlives the rest
+
+    def __init__(self, size: Any, steps: int, batch: int, like: Tensor, arena: Tensor | None = None) -> None:
+        self.size, self.steps, self.batch = size, steps, batch
+        places, numbers = self.place(size, steps, batch)
+        kind: dict[str, Any] = {"dtype": torch.float32, "device": like.device}
+        super().__init__(places, torch.empty(numbers, **kind) if arena is None else arena)
+        if arena is None:
+            self.joint = torch.empty(steps + 1, batch, size.J, **kind)
+
+    @property
+    def bytes(self) -> int:
+        return (self.arena.numel() + self.joint.numel()) * 4
+
+    def with_gradients(self) -> Any:
+        """The same with copies of gates and interface, for the backward kernel to change."""
+        tape = type(self)(self.size, self.steps, self.batch, self.joint, self.arena)
+        tape.joint, tape.gates, tape.interface = self.joint, self.gates.clone(), self.interface.clone()
+        return tape
+
+    def final(self, ends: Tensor, padded: bool) -> tuple[Any, Tensor, Tensor | None, Tensor]:
+        """Where every element's last step is, and h, c of an LSTM, and r after it."""
+        size, last = self.size, (ends.long(), torch.arange(self.batch, device=ends.device))
+        at: Any = last if padded else self.steps
+        joint = self.joint[at]
+        cells = self.cells[at].clone() if size.CELL == "lstm" else None
+        return at, joint[:, : size.H].clone(), cells, joint[:, size.H :].clone().view(self.batch, size.R, size.W)
+
+
+class Tape(SequenceTape):
+    """The backward kernel turns gates and interface into their gradients."""
 
     gates: Tensor  # (T, B, 4 H)
     cells: Tensor  # c (T + 1, B, H)
-    joint: Tensor  # [h, r] (T + 1, B, J), in memory of its own, which outlives the rest
+    joint: Tensor
     interface: Tensor  # (T, B, F), activated
     rows: Tensor  # (T + 1, B, RP, KP) int32, -1 for none; RP, KP and WP are powers of two
     weights: Tensor  # (T + 1, B, RP, KP)
@@ -34,32 +69,10 @@ class Tape(TensorArena):
     journal_columns: Tensor  # with gradients of the links: what a step changed of them (T, B, JOURNAL)
     journal_weights: Tensor
 
-    def __init__(self, size: Layout, steps: int, batch: int, like: Tensor, arena: Tensor | None = None) -> None:
-        self.size, self.steps, self.batch = size, steps, batch
-        places, numbers = _places(size, steps, batch)
-        kind: dict[str, Any] = {"dtype": torch.float32, "device": like.device}
-        super().__init__(places, torch.empty(numbers, **kind) if arena is None else arena)
-        if arena is None:
-            self.joint = torch.empty(steps + 1, batch, size.J, **kind)
-
-    def with_gradients(self) -> Tape:
-        """The same with copies of gates and interface, for the backward kernel to change."""
-        tape = Tape(self.size, self.steps, self.batch, self.joint, self.arena)
-        tape.joint, tape.gates, tape.interface = self.joint, self.gates.clone(), self.interface.clone()
-        return tape
-
-
-Tape.NAMES = tuple(Tape.__annotations__)
-
 
 def numbers_of(size: Layout, steps: int, batch: int) -> int:
     """How many numbers a tape has, the joint one aside; sizes may be those of a traced graph."""
     return _placed(size, steps, batch)[1]
-
-
-@lru_cache(maxsize=256)
-def _places(size: Layout, steps: int, batch: int) -> tuple[Places, int]:
-    return _placed(size, steps, batch)
 
 
 def _placed(size: Layout, steps: int, batch: int) -> tuple[Places, int]:
@@ -89,3 +102,6 @@ def _placed(size: Layout, steps: int, batch: int) -> tuple[Places, int]:
             "journal_weights": ((steps, batch, size.JOURNAL) if size.LG else none, False),
         }
     )
+
+
+Tape.NAMES, Tape.place = tuple(Tape.__annotations__), staticmethod(lru_cache(maxsize=256)(_placed))

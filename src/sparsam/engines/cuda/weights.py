@@ -69,7 +69,6 @@ def as_made(weights: Weights) -> bool:
 
 
 def packed(weights: Weights, size: Controlled) -> Packed:
-    """The matrices of a forward pass."""
     units, w_read = size.H, _of_read(weights, size)
     if size.CELL == "lstm":
         recurrent, bias = torch.cat([weights.hidden.mT, w_read.mT]), weights.hidden_bias
@@ -88,7 +87,6 @@ def packed(weights: Weights, size: Controlled) -> Packed:
 
 
 def packed_backward(weights: Weights, size: Controlled) -> PackedBackward:
-    """The matrices of a backward pass."""
     w_read, interface_matrix = _of_read(weights, size), weights.interface
     lstm = size.CELL == "lstm"
     recurrent = torch.cat([weights.hidden, w_read], dim=1) if lstm else _gru_matrix(weights, w_read, size)

@@ -1,15 +1,19 @@
-"""The compiled core, or the reason why it is not there, and tensors as it takes and gives them."""
+"""The compiled core, or why it is not there, and tensors, index settings and starting memories as it takes them."""
 
 from __future__ import annotations
 
 import os
 import re
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
-__all__ = ["array", "missing", "native", "takes_tensors", "tensor"]
+from sparsam import indexes
+
+__all__ = ["array", "core_settings", "initial_words", "missing", "native", "takes_tensors", "tensor"]
 
 OPENMP = re.compile(r"/(libgomp|libomp|libiomp5)[^/]*\.so[^/]*$")
 
@@ -60,3 +64,34 @@ def array(tensor: Tensor | None) -> Any:
 def tensor(array: Any) -> Any:
     """Numbers of the core as a tensor over the same memory; None for None."""
     return array if array is None or isinstance(array, Tensor) else torch.from_numpy(array)
+
+
+# A user's starting memory -> what the core made of it, for as long as the tensor lives.
+_known: Any = WeakTensorKeyDictionary()
+
+
+def core_settings(index: indexes.Index) -> native.IndexSettings | None:
+    """The core's settings of an index; None for exact search."""
+    if indexes.is_exact(index):
+        return None
+    if isinstance(index, indexes.Auto):
+        until = index.thresholds
+        return native.IndexSettings(index.index.kind, asdict(index.index), *until)
+    return native.IndexSettings(index.kind, asdict(index))
+
+
+def initial_words(initial: Tensor) -> list[Any]:
+    """M_0, (N, W) or (B, N, W), as the core holds it: one object for each memory.
+
+    The same tensor gives the same objects, so that its copy and its indexes are made once, as long as it holds the
+    same numbers: they are compared, because a tensor can be written past its version counter.
+    """
+    words = initial.detach().contiguous().numpy()
+    parts = [words] if words.ndim == 2 else list(words)
+    known: list[Any] | None = _known.get(initial)
+    if known is not None and len(known) == len(parts) and all(k.equals(p) for k, p in zip(known, parts)):
+        return known
+    make = native.Initial32 if initial.dtype == torch.float32 else native.Initial64
+    made = [make(part) for part in parts]
+    _known[initial] = made
+    return made

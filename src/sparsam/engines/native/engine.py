@@ -16,10 +16,9 @@ from sparsam.engines import boundary
 from sparsam.engines.engine import Cell, Engine, Ran, converted_state, register, why_unknown
 from sparsam.engines.feedforward import FEEDFORWARD, run_feedforward
 from sparsam.engines.native.call import NativeCall
-from sparsam.engines.native.core import missing
+from sparsam.engines.native.core import core_settings, missing
 from sparsam.engines.native.core import native as _native
-from sparsam.engines.native.index import core_settings
-from sparsam.engines.native.links import LinksFromDense, NativeLinks, link_parts
+from sparsam.engines.native.links import NativeLinks, link_parts, links_from_dense
 from sparsam.engines.native.memory import DTYPES, HALF, Kind, NativeMemory, fresh_memory, from_dense
 from sparsam.engines.reference import reference_fields
 from sparsam.memories.description import SparseSizes
@@ -43,20 +42,10 @@ class Prepared:
 
 @functools.lru_cache(maxsize=256)
 def core_sizes(sizes: SparseSizes) -> _native.Sizes:
-    """The core's form of a description."""
-    return _native.Sizes(
-        sizes.rows,
-        sizes.width,
-        sizes.heads,
-        sizes.k,
-        _native.Similarity[sizes.similarity],
-        sizes.least_access,
-        sizes.k_links,
-        sizes.link_gradients and sizes.k_links > 0,
-        sizes.allocation == "free",
-        core_settings(sizes.index),
-        sizes.erase,
-    )
+    reads = (sizes.rows, sizes.width, sizes.heads, sizes.k, _native.Similarity[sizes.similarity], sizes.least_access)
+    links = (sizes.k_links, sizes.link_gradients and sizes.k_links > 0, sizes.allocation == "free")
+    every: Any = (*reads, *links, core_settings(sizes.index), sizes.erase)
+    return _native.Sizes(*every)
 
 
 class NativeEngine(Engine):
@@ -97,12 +86,10 @@ class NativeEngine(Engine):
         return fields
 
     def start(self, memory: Any, batch: int, like: Tensor) -> dict[str, Any]:
-        compiling = torch.compiler.is_compiling()
-        held = (
-            made(memory.kind, batch, None, like)
-            if compiling
-            else NativeMemory(memory.kind, [None] * batch, [None] * batch)
-        )
+        if torch.compiler.is_compiling():
+            held = made(memory.kind, batch, None, like)
+        else:
+            held = NativeMemory(memory.kind, [None] * batch, [None] * batch)
         reads = (batch, memory.heads, memory.sizes.k)
         fields: dict[str, Any] = {
             "read": like.new_zeros(batch, memory.heads, memory.width),
@@ -157,19 +144,9 @@ class NativeEngine(Engine):
         name, hidden_size, clip = ("none", 0, 0.0) if cell is None else (cell.name, cell.hidden, cell.clip or 0.0)
         call = NativeCall(sizes, memory.core, CELLS[name], hidden_size, clip, state, ends, record)
         out = boundary.run(call, boundary.inputs(cell, x, state, held.placeholder, links))
-        fields: dict[str, Any] = {
-            "read": out.read,
-            "read_rows": call.rows,
-            "read_weights": out.read_weights,
-            "memory": held.advanced(call.after, out.memory, call.pending),
-        }
-        if cell is not None:
-            fields["hidden"] = out.hidden
-            if out.cell is not None:
-                fields["cell"] = out.cell
-        if sizes.k_links:
-            fields["links"] = NativeLinks(x.shape[-2], out.links)
-        return Ran(out.joint, fields, call.accesses)
+        linked = NativeLinks(x.shape[-2], out.links) if sizes.k_links else None
+        after = held.advanced(call.after, out.memory, call.pending)
+        return Ran(out.joint, boundary.fields_after(out, call.rows, after, linked), call.accesses)
 
     def convert(self, state: State) -> State:
         half = any(isinstance(value, Tensor) and value.dtype in HALF for _, value in state.values())
@@ -177,7 +154,6 @@ class NativeEngine(Engine):
 
 
 def made(kind: Kind, batch: int, initial: Tensor | None, like: Tensor) -> NativeMemory:
-    """A fresh memory, with the words of `initial` or blank."""
     if not torch.compiler.is_compiling():
         return fresh_memory(batch, kind, initial)
     from sparsam.engines.native import operators
@@ -186,7 +162,6 @@ def made(kind: Kind, batch: int, initial: Tensor | None, like: Tensor) -> Native
 
 
 def native_fields(state: Any) -> dict[str, Any]:
-    """The stores of a state as the native engine holds them."""
     if getattr(state, "memory", None) is None or isinstance(state.memory, Tensor):
         raise ValueError(f"engine: expected 'reference' for a {type(state).__name__}, got 'native', which has none")
     if isinstance(state.memory, NativeMemory):
@@ -200,12 +175,11 @@ def native_fields(state: Any) -> dict[str, Any]:
     parts = link_parts(links)
     placeholder = None
     if links.predecessors.requires_grad:
-        placeholder = LinksFromDense.apply(links.predecessors, links.successors, links.precedence)
+        placeholder = links_from_dense(links)
     return {"memory": from_dense(plain["memory"], links.k_links, parts), "links": NativeLinks(len(parts), placeholder)}
 
 
 def singles(parameters: tuple[Tensor, ...]) -> Any:
-    """Parameters in float32."""
     return tuple(parameter.float() for parameter in parameters)
 
 

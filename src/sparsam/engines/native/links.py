@@ -53,14 +53,13 @@ class NativeLinks:
             )
         if self.placeholder is None or dtype in (None, self.placeholder.dtype):
             return self
-        return NativeLinks(self.batch, placeholders.Cast.apply(self.placeholder, dtype))
+        return NativeLinks(self.batch, placeholders.cast(self.placeholder, dtype))
 
     def blend(self, mask: Tensor, other: NativeLinks) -> NativeLinks:
         return NativeLinks(self.batch, placeholders.chosen(mask, other.placeholder, self.placeholder))
 
     def select(self, index: Tensor) -> NativeLinks:
-        placeholder = None if self.placeholder is None else placeholders.Select.apply(self.placeholder, index)
-        return NativeLinks(index.numel(), placeholder)
+        return NativeLinks(index.numel(), placeholders.selected(self.placeholder, index))
 
     @classmethod
     def cat(cls, stores: Sequence[NativeLinks]) -> NativeLinks:
@@ -104,19 +103,16 @@ class LinksToDense(torch.autograd.Function):
         return (gradient * there).to_sparse(), None
 
 
-class LinksFromDense(torch.autograd.Function):
-    """From matrices N and P (B, N, N) and p (B, N) to the placeholder."""
+def links_from_dense(links: DenseLinks) -> Tensor:
+    """The placeholder of matrices N and P (B, N, N) and p (B, N)."""
+    batch, rows = links.precedence.shape
 
-    @staticmethod
-    def forward(ctx: Any, predecessors: Tensor, successors: Tensor, precedence: Tensor) -> Tensor:
-        batch, rows = precedence.shape
-        return placeholders.placeholder(precedence, (batch, 2 * rows + 1, rows))
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def back(gradient: Tensor, _: Any) -> tuple[Tensor, ...]:
         flat = gradient.to_dense()
         return flat[:, 0:-1:2], flat[:, 1:-1:2], flat[:, -1]
+
+    given = (links.predecessors, links.successors, links.precedence)
+    return placeholders.derived(back, (batch, 2 * rows + 1, rows), given[0].dtype, None, *given)  # type: ignore[no-any-return]
 
 
 def link_parts(links: DenseLinks) -> list[dict[str, Tensor]]:

@@ -8,6 +8,7 @@ without storage stands for the memory (`placeholders.py`).
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,8 +16,8 @@ import torch
 from torch import Tensor
 
 from sparsam.engines.native import names, placeholders
+from sparsam.engines.native.core import initial_words
 from sparsam.engines.native.core import native as _native
-from sparsam.engines.native.index import initial_words
 from sparsam.memories.description import SparseSizes
 from sparsam.state import DenseMemory
 
@@ -36,6 +37,15 @@ class Kind(NamedTuple):
     @classmethod
     def of(cls, sizes: SparseSizes, dtype: torch.dtype) -> Kind:
         return cls(sizes.rows, sizes.width, sizes.k_links, sizes.allocation, dtype)
+
+    def text(self) -> str:
+        """As an operator and a file take it: nothing that a graph would have to escape."""
+        return f'[{self.rows},{self.width},{self.k_links},"{self.allocation}","float{self.suffix}"]'
+
+    @classmethod
+    def of_text(cls, text: str) -> Kind:
+        *sizes, dtype = json.loads(text)
+        return cls._make((*sizes, getattr(torch, dtype)))
 
     @property
     def suffix(self) -> str:
@@ -69,9 +79,7 @@ class NativeMemory:
         pending: Any = None,
     ) -> None:
         self.kind, self._versions, self._origins, self._placeholder = kind, versions, origins, placeholder
-        self.pending = (
-            pending  # where a later call leaves the gradient for the call that `placeholder` comes from, if one
-        )
+        self.pending = pending  # where a later call leaves the gradient for that which `placeholder` comes from
         self.name, self._by_name = name, versions is None
         if name is None and names.TABLE.in_use:
             self.named()
@@ -99,9 +107,7 @@ class NativeMemory:
         """What stands for the memory in the graph of eager calls; None where it is a constant."""
         if self._placeholder is None and self._by_name and self.from_compiled:
             with torch.enable_grad():  # it is kept, for calls with gradients too
-                self._placeholder = names.FromName.apply(
-                    self.name, torch.empty((), dtype=self.kind.dtype, device="cpu"), self.shape
-                )
+                self._placeholder = names.FromName.apply(self.name, self.kind.dtype, self.shape)
         return self._placeholder
 
     @placeholder.setter
@@ -134,7 +140,6 @@ class NativeMemory:
         return f"native memory of ({len(self.versions)}, {rows}, {width}) {name}, {touched} touched"
 
     def check(self, rows: int, width: int, k_links: int = 0, allocation: str = "ring") -> None:
-        """Refuse a memory of another model's size or allocation."""
         if self.kind.k_links != k_links:
             raise ValueError(f"state: expected links with K_L = {k_links}, got K_L = {self.kind.k_links}")
         if self.kind.allocation != allocation:
@@ -163,14 +168,12 @@ class NativeMemory:
         return [self._version(b) for b in range(len(self.versions))]
 
     def _version(self, b: int) -> Any:
-        """The version of element b, a new one where no call has touched it."""
         version = self.versions[b]
         if version is not None:
             return version
         return getattr(_native, f"Version{self.kind.suffix}").fresh(self.kind.core(), self.origins[b])
 
     def advanced(self, versions: Any, placeholder: Tensor | None, pending: Any = None) -> NativeMemory:
-        """The memory after a call."""
         origins = self.origins if self._origins is None else self._origins
         return NativeMemory(self.kind, versions, origins, placeholder, None, None if placeholder is None else pending)
 
@@ -182,7 +185,6 @@ class NativeMemory:
         return self.advanced([None if v is None else v.copied() for v in self.versions], self.placeholder, self.pending)
 
     def blend(self, mask: Tensor, other: NativeMemory) -> NativeMemory:
-        """Per batch element, the other memory where `mask` holds."""
         if torch.compiler.is_compiling():
             from sparsam.engines.native import operators
 
@@ -196,7 +198,7 @@ class NativeMemory:
 
     def select(self, index: Tensor) -> NativeMemory:
         at = index.tolist()
-        placeholder = None if self.placeholder is None else placeholders.Select.apply(self.placeholder, index)
+        placeholder = placeholders.selected(self.placeholder, index)
         return NativeMemory(self.kind, [self.versions[b] for b in at], [self.origins[b] for b in at], placeholder)
 
     @classmethod
@@ -214,11 +216,9 @@ class NativeMemory:
 
     @property
     def index_used(self) -> tuple[str, ...]:
-        """What answered the last search of each batch element."""
         return tuple("linear" if version is None else version.index_used for version in self.versions)
 
     def changed_rows(self, b: int) -> tuple[Tensor, Tensor]:
-        """Rows (ascending) and words of element b that differ from the initial memory."""
         rows, words = self._written(b)
         differs = (words != self._origin_words(b, rows)).any(dim=-1)
         return rows[differs], words[differs]
@@ -280,13 +280,12 @@ class NativeMemory:
             kind,
             [None] * len(self.versions),
             [None if origin is None else origins[id(origin)] for origin in self.origins],
-            None if self.placeholder is None else placeholders.Cast.apply(self.placeholder, dtype),
+            placeholders.cast(self.placeholder, dtype),
         )
         memory._restore([saved_part(None if v is None else v.export()) for v in self.versions])
         return memory
 
     def dense(self) -> DenseMemory:
-        """All words of every batch element, as the reference engine keeps them."""
         batch, rows, _ = self.shape
         start = self._start()
         words, last_access = start.clone(), torch.zeros(batch, rows, dtype=torch.int64, device="cpu")
@@ -356,7 +355,7 @@ def fresh_memory(batch: int, kind: Kind, initial: Tensor | None) -> NativeMemory
         origins = made * batch if initial.dim() == 2 else list(made)
     memory = NativeMemory(kind, [None] * batch, origins)
     if initial is not None and initial.requires_grad and torch.is_grad_enabled():
-        memory.placeholder = placeholders.Begin.apply(initial, batch, initial.is_leaf)
+        memory.placeholder = placeholders.begun(initial, batch)
     return memory
 
 
@@ -398,7 +397,7 @@ def from_dense(dense: DenseMemory, k_links: int, link_parts: list[dict[str, Tens
         parts.append(part if touched else None)
     memory._restore(parts)
     if dense.words.requires_grad:
-        memory.placeholder = placeholders.FromDense.apply(dense.words.to(words.device))
+        memory.placeholder = placeholders.from_dense(dense.words.to(words.device))
     return memory
 
 

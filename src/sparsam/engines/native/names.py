@@ -30,8 +30,6 @@ class Owner(np.ndarray):
 
 
 class Table:
-    """What the names name."""
-
     def __init__(self) -> None:
         self.owners: weakref.WeakValueDictionary[int, Owner] = weakref.WeakValueDictionary()
         self.numbers = itertools.count(1)
@@ -71,7 +69,6 @@ def memory_name(versions: list[Any], origins: list[Any], placeholder: Tensor | N
 
 
 def named_memory(name: Tensor) -> tuple[list[Any], list[Any]]:
-    """Versions and starting memories of the batch that `name` names."""
     found = TABLE.find(name)
     if not isinstance(found, tuple):
         raise RuntimeError(
@@ -93,7 +90,6 @@ NO_GRADIENTS = Gradients(None, None)
 
 
 def gradient_name(memory: Tensor | None, links: Tensor | None, batch: int) -> Tensor:
-    """A name for gradients, as the gradient of a memory's name."""
     return TABLE.name(Gradients(memory, links), batch, 1.0)
 
 
@@ -134,8 +130,8 @@ class FromName(torch.autograd.Function):
     """From a name to the placeholder of its memory in eager calls."""
 
     @staticmethod
-    def forward(ctx: Any, name: Tensor, like: Tensor, shape: tuple[int, ...]) -> Tensor:
-        return placeholders.placeholder(like, shape)
+    def forward(ctx: Any, name: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
+        return placeholders.zero(dtype).expand(shape)
 
     @staticmethod
     @once_differentiable

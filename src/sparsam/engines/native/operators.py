@@ -5,8 +5,6 @@ Memories go in and out by name (`sparsam.engines.native.names`): to a graph a me
 
 from __future__ import annotations
 
-import functools
-import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,32 +19,11 @@ from sparsam.engines.native.call import NativeCall
 from sparsam.engines.native.engine import CELLS, core_sizes
 from sparsam.engines.native.links import NativeLinks
 from sparsam.engines.native.memory import Kind, NativeMemory, fresh_memory
+from sparsam.engines.operators import none_or
 from sparsam.memories.description import SparseSizes, from_text
 
 CARRIED = Inputs._fields.index("hidden")
 STEPS = 6  # outputs that are differentiated: joint, hidden, cell, read, read_weights and memory
-
-
-@functools.lru_cache(maxsize=256)
-def sizes_of(text: str) -> SparseSizes:
-    return from_text(text)
-
-
-@functools.lru_cache(maxsize=256)
-def kind_of(text: str) -> Kind:
-    rows, width, k_links, allocation, dtype = json.loads(text)
-    return Kind(rows, width, k_links, allocation, getattr(torch, dtype))
-
-
-def kind_text(kind: Kind) -> str:
-    """A kind as an operator takes it: no quotes or spaces that a graph would have to escape."""
-    name = "float32" if kind.dtype == torch.float32 else "float64"
-    return f'[{kind.rows},{kind.width},{kind.k_links},"{kind.allocation}","{name}"]'
-
-
-def none_or(value: Tensor | None, like: Tensor) -> Tensor:
-    """An operator returns tensors alone; what is not there is an empty one."""
-    return like.new_empty(0) if value is None else value
 
 
 def call_of(
@@ -59,8 +36,7 @@ def call_of(
     clip: float,
     dtype: torch.dtype,
 ) -> NativeCall:
-    """A call of the core from where `memory` stands."""
-    found = sizes_of(sizes)
+    found = from_text(sizes)
     kind = Kind(found.rows, found.width, found.k_links, found.allocation, dtype)
     held = SimpleNamespace(read_rows=read_rows, memory=NativeMemory(kind, None, None, name=memory.detach()))
     return NativeCall(found, core_sizes(found), CELLS[controller], hidden_size, clip, held, ends, False)
@@ -86,7 +62,7 @@ def sequence_fake(*arguments: Any) -> tuple[Tensor, ...]:
     x, hidden, cell, w_output = floats.x, floats.hidden, floats.cell, floats.w_output
     memory, _, _, sizes, controller, hidden_size, _, _ = arguments[FLOATS:]
     names.TABLE.in_use = True
-    found = sizes_of(sizes)
+    found = from_text(sizes)
     steps, batch = x.shape[:2]
     reads = (batch, found.heads, found.k)
     joint = (0 if controller == "none" else hidden_size) + found.read_size
@@ -159,7 +135,7 @@ def sequence_differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ..
 
 def blank(batch: int, kind: str, like: Tensor) -> Tensor:
     """The name of a fresh memory without words."""
-    return fresh_memory(batch, kind_of(kind), None).named()
+    return fresh_memory(batch, Kind.of_text(kind), None).named()
 
 
 def blank_fake(batch: int, kind: str, like: Tensor) -> Tensor:
@@ -170,7 +146,7 @@ def begin(words: Tensor, batch: int, kind: str) -> Tensor:
     """The name of a fresh memory with a user's words, (N, W) or (B, N, W)."""
     if not bool(torch.isfinite(words).all()):
         raise ValueError("initial_memory: expected finite numbers, got NaN or infinity")
-    return fresh_memory(batch, kind_of(kind), words.detach()).named()
+    return fresh_memory(batch, Kind.of_text(kind), words.detach()).named()
 
 
 def begin_fake(words: Tensor, batch: int, kind: str) -> Tensor:
@@ -233,13 +209,12 @@ def choose_differentiate(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
 
 
 def traced_name(memory: NativeMemory, like: Tensor) -> Tensor:
-    """The name of a state's memory, while a graph is traced."""
     if memory.name is not None:
         return memory.name
     versions, origins = memory._versions, memory._origins
     blank = isinstance(versions, list) and all(v is None for v in versions)
     if memory._placeholder is None and blank and all(o is None for o in origins):  # type: ignore[union-attr]
-        name: Tensor = torch.ops.sparsam.blank(len(versions), kind_text(memory.kind), like.detach())
+        name: Tensor = torch.ops.sparsam.blank(len(versions), memory.kind.text(), like.detach())
         return name
     raise RuntimeError(
         "state: expected one that a compiled call can take, got one of eager calls before the first compiled one; "
@@ -248,45 +223,33 @@ def traced_name(memory: NativeMemory, like: Tensor) -> Tensor:
 
 
 def traced_fresh(kind: Kind, batch: int, initial: Tensor | None, like: Tensor) -> NativeMemory:
-    """A fresh memory, while a graph is traced."""
-    text = kind_text(kind)
     if initial is None:
-        name = torch.ops.sparsam.blank(batch, text, like.detach())
+        name = torch.ops.sparsam.blank(batch, kind.text(), like.detach())
     else:
-        name = torch.ops.sparsam.begin(initial, batch, text)
+        name = torch.ops.sparsam.begin(initial, batch, kind.text())
     return NativeMemory(kind, None, None, None, name)
 
 
 def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
-    """A run of the native engine as a node of the graph that is traced."""
     sizes: SparseSizes = memory.sizes
     text = traced_description(memory, record)
     if sizes.k_links and state.links.placeholder is not None:
         raise RuntimeError("state: expected state.detach() of an eager call with link_gradients=True")
     name = traced_name(state.memory, x)
-    floats = boundary.inputs(cell, x, state, None)[:FLOATS]
+    given = boundary.inputs(cell, x, state, None)
+    floats = given[:FLOATS]
     differentiable = any(value is not None and value.requires_grad for value in (*floats, name))
     recorded = torch.is_grad_enabled() and differentiable and not torch.compiler.is_exporting()
     controller, hidden_size, clip = ("none", 0, 0.0) if cell is None else (cell.name, cell.hidden, cell.clip or 0.0)
-    joint, hidden, inner, read, weights, after, rows, _ = torch.ops.sparsam.sequence(
+    joint, hidden, inner, read, weights, name, rows, _ = torch.ops.sparsam.sequence(
         *floats, name, state.read_rows, ends, text, controller, hidden_size, clip, recorded
     )
-    fields: dict[str, Any] = {
-        "read": read,
-        "read_rows": rows,
-        "read_weights": weights,
-        "memory": NativeMemory(state.memory.kind, None, None, None, after),
-    }
-    if cell is not None:
-        fields["hidden"] = hidden
-        if state.cell is not None:
-            fields["cell"] = inner
-    if sizes.k_links:
-        fields["links"] = NativeLinks(x.shape[1])
-    return Ran(joint, fields, [])
+    carried = (None if given.hidden is None else hidden, None if given.cell is None else inner)
+    held, links = NativeMemory(state.memory.kind, None, None, None, name), NativeLinks(x.shape[1])
+    out = Outputs(joint, *carried, read, weights, None)
+    return Ran(joint, boundary.fields_after(out, rows, held, links if sizes.k_links else None), [])
 
 
 def traced_choice(mask: Tensor, where_true: NativeMemory, where_false: NativeMemory) -> NativeMemory:
-    """Per batch element one of two memories, while a graph is traced."""
     both = (traced_name(memory, mask) for memory in (where_true, where_false))
     return NativeMemory(where_false.kind, None, None, None, torch.ops.sparsam.choose(mask, *both))

@@ -8,20 +8,19 @@ comes next, and the rows are there when it runs.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-
-def placeholder(like: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A tensor of zeros with the storage of one number: what a memory (B, N, W) is in the autograd graph."""
-    return zero(like.dtype).expand(shape)
+Back = Callable[[Tensor, Any], Any]  # the gradient of a placeholder to those of what it comes from
 
 
 @functools.lru_cache(maxsize=8)
 def zero(dtype: torch.dtype) -> Tensor:
+    """Expanded, it is what a memory (B, N, W) is in the autograd graph: with the storage of one number."""
     return torch.zeros((), dtype=dtype)
 
 
@@ -62,37 +61,27 @@ def of_elements(gradient: Tensor, mask: Tensor) -> Tensor:
     return sparse_rows(gradient.indices()[:, keep], gradient.values()[keep], tuple(gradient.shape))
 
 
-class Begin(torch.autograd.Function):
-    """From a user's initial memory (N, W) or (B, N, W) to the placeholder; a leaf gets a sparse gradient."""
+class Derived(torch.autograd.Function):
+    """A placeholder for what comes from `sources`: tensors, or other placeholders, None for constants.
+
+    `back` takes its gradient to those that are there, going by `elements`, a mask or an index, where it needs one.
+    """
 
     @staticmethod
-    def forward(ctx: Any, memory: Tensor, batch: int, leaf: bool) -> Tensor:
-        ctx.shape, ctx.leaf = tuple(memory.shape), leaf
-        return placeholder(memory, (batch, *memory.shape[-2:]))
+    def forward(
+        ctx: Any, back: Back, shape: tuple[int, ...], dtype: torch.dtype, elements: Tensor | None, *sources: Any
+    ) -> Tensor:
+        ctx.back = back
+        ctx.save_for_backward(elements)
+        return zero(dtype).expand(shape)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        gradient = gradient.coalesce()
-        at = gradient.indices()
-        if len(ctx.shape) == 2:  # one memory shared by the batch
-            at = at[1:]
-        gradient = sparse_rows(at, gradient.values(), ctx.shape).coalesce()
-        # Operations that made the memory expect a dense gradient; a leaf accumulates sparse ones.
-        return gradient if ctx.leaf else gradient.to_dense(), None, None
+        return None, None, None, None, *ctx.back(gradient, *ctx.saved_tensors)
 
 
-class FromDense(torch.autograd.Function):
-    """From all words (B, N, W) of a dense memory to the placeholder."""
-
-    @staticmethod
-    def forward(ctx: Any, words: Tensor) -> Tensor:
-        return placeholder(words, tuple(words.shape))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        return gradient.to_dense()
+derived: Any = Derived.apply
 
 
 class ToDense(torch.autograd.Function):
@@ -108,85 +97,77 @@ class ToDense(torch.autograd.Function):
         return gradient.to_sparse(2), None
 
 
-class Cast(torch.autograd.Function):
-    """The placeholder in another floating-point type."""
+def begun(initial: Tensor, batch: int) -> Tensor:
+    """The placeholder of a user's initial memory (N, W) or (B, N, W); a leaf gets a sparse gradient."""
+    shape, leaf = tuple(initial.shape), initial.is_leaf
 
-    @staticmethod
-    def forward(ctx: Any, held: Tensor, dtype: torch.dtype) -> Tensor:
-        ctx.dtype = held.dtype
-        return placeholder(torch.empty((), dtype=dtype, device="cpu"), tuple(held.shape))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return gradient.to(ctx.dtype), None
-
-
-class Choose(torch.autograd.Function):
-    """Per batch element one of two placeholders: its gradient goes to the memory that it came from."""
-
-    @staticmethod
-    def forward(ctx: Any, mask: Tensor, where_true: Tensor | None, where_false: Tensor | None, like: Tensor) -> Tensor:
-        ctx.save_for_backward(mask)
-        return placeholder(like, tuple(like.shape))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        (mask,) = ctx.saved_tensors
-        sides = ((mask, ctx.needs_input_grad[1]), (~mask, ctx.needs_input_grad[2]))
-        return None, *(of_elements(gradient, side) if needed else None for side, needed in sides), None
-
-
-class Select(torch.autograd.Function):
-    """Some batch elements of a placeholder, some of them perhaps more than once."""
-
-    @staticmethod
-    def forward(ctx: Any, held: Tensor, index: Tensor) -> Tensor:
-        ctx.save_for_backward(index)
-        ctx.batch = held.shape[0]
-        return placeholder(held, (index.numel(), *held.shape[1:]))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (index,) = ctx.saved_tensors
+    def back(gradient: Tensor, _: Any) -> tuple[Tensor]:
         gradient = gradient.coalesce()
-        at = gradient.indices().clone()
-        at[0] = index[at[0]]
-        return sparse_rows(at, gradient.values(), (ctx.batch, *gradient.shape[1:])), None
+        at = gradient.indices()[3 - len(shape) :]  # without the batch where one memory is shared by it
+        gradient = sparse_rows(at, gradient.values(), shape).coalesce()
+        # Operations that made the memory expect a dense gradient; a leaf accumulates sparse ones.
+        return (gradient if leaf else gradient.to_dense(),)
+
+    return derived(back, (batch, *shape[-2:]), initial.dtype, None, initial)  # type: ignore[no-any-return]
 
 
-class Join(torch.autograd.Function):
-    """Placeholders of several batches as one; None for a batch whose memory is constant."""
+def from_dense(words: Tensor) -> Tensor:
+    """The placeholder of all words (B, N, W) of a dense memory."""
+    return derived(lambda gradient, _: (gradient.to_dense(),), tuple(words.shape), words.dtype, None, words)  # type: ignore[no-any-return]
 
-    @staticmethod
-    def forward(ctx: Any, sizes: list[int], like: Tensor, *held: Tensor | None) -> Tensor:
-        ctx.sizes = sizes
-        return placeholder(like, (sum(sizes), *like.shape[1:]))
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        gradient = gradient.coalesce()
-        batch, begin, found = gradient.indices()[0], 0, []
-        for i, size in enumerate(ctx.sizes):
-            keep = (batch >= begin) & (batch < begin + size)
-            at = gradient.indices()[:, keep].clone()
-            at[0] -= begin
-            part = sparse_rows(at, gradient.values()[keep], (size, *gradient.shape[1:]))
-            found.append(part if ctx.needs_input_grad[2 + i] else None)
-            begin += size
-        return None, None, *found
+def cast(held: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """A placeholder in another floating-point type."""
+    if held is None:
+        return None
+    before = held.dtype
+    return derived(lambda gradient, _: (gradient.to(before),), tuple(held.shape), dtype, None, held)  # type: ignore[no-any-return]
 
 
 def chosen(mask: Tensor, where_true: Tensor | None, where_false: Tensor | None) -> Tensor | None:
-    """Per batch element one of two placeholders; None stands for a constant."""
+    """Per batch element one of two placeholders: its gradient goes to the memory that it came from."""
     like = where_true if where_true is not None else where_false
-    return None if like is None else Choose.apply(mask, where_true, where_false, like.detach())
+    if like is None:
+        return None
+    there = where_true is not None, where_false is not None
+
+    def back(gradient: Tensor, mask: Tensor) -> tuple[Tensor | None, ...]:
+        return tuple(of_elements(gradient, side) if one else None for one, side in zip(there, (mask, ~mask)))
+
+    return derived(back, tuple(like.shape), like.dtype, mask, where_true, where_false)  # type: ignore[no-any-return]
+
+
+def selected(held: Tensor | None, index: Tensor) -> Tensor | None:
+    """Some batch elements of a placeholder, some of them perhaps more than once."""
+    if held is None:
+        return None
+    shape = tuple(held.shape)
+
+    def back(gradient: Tensor, index: Tensor) -> tuple[Tensor]:
+        gradient = gradient.coalesce()
+        at = gradient.indices().clone()
+        at[0] = index[at[0]]
+        return (sparse_rows(at, gradient.values(), shape),)
+
+    return derived(back, (index.numel(), *shape[1:]), held.dtype, index, held)  # type: ignore[no-any-return]
 
 
 def joined(held: list[Tensor | None], sizes: list[int]) -> Tensor | None:
     """Placeholders of several batches as one."""
     like = next((one for one in held if one is not None), None)
-    return None if like is None else Join.apply(sizes, like.detach(), *held)
+    if like is None:
+        return None
+    there = [one is not None for one in held]
+
+    def back(gradient: Tensor, _: Any) -> list[Tensor | None]:
+        gradient = gradient.coalesce()
+        batch, begin, found = gradient.indices()[0], 0, []
+        for size, one in zip(sizes, there):
+            keep = (batch >= begin) & (batch < begin + size)
+            at = gradient.indices()[:, keep].clone()
+            at[0] -= begin
+            found.append(sparse_rows(at, gradient.values()[keep], (size, *gradient.shape[1:])) if one else None)
+            begin += size
+        return found
+
+    return derived(back, (sum(sizes), *like.shape[1:]), like.dtype, None, *held)  # type: ignore[no-any-return]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import sparsam
-from sparsam.engines import boundary
+from benchmarks.resident import kept_bytes
 from sparsam.engines.cuda.dense import program
 from sparsam.engines.cuda.launch import interpreted
 
@@ -163,6 +163,6 @@ def test_the_tape_is_what_the_paper_says_dense_models_keep():
     for rows in (16, 32):
         model, _ = pair("dam", memory_size=rows)
         y, _ = model(torch.randn(4, 2, 3, device=DEVICE))
-        kept.append(boundary.kept_bytes(y))
+        kept.append(kept_bytes(y))
         y.sum().backward()
     assert 1.3 < kept[1] / kept[0] < 2

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from sparsam.engines import boundary
+from sparsam.engines.boundary import Values
 from sparsam.engines.cuda.dense.capturable import Capturable
 
 MOST_CAPTURES = 3  # of one shape, for calls that overlap
@@ -79,7 +80,6 @@ class Sequences:
         self.reason: str | None = None  # why nothing is captured any more
 
     def __call__(self, x: Tensor, state: tuple[Tensor, ...], ends: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Replay the sequence, capturing what is new of it."""
         if self.reason is not None:
             return plain_sequence(self.plain, x, state, ends)
         differentiated = torch.is_grad_enabled() and (
@@ -125,7 +125,7 @@ class Sequences:
             capture = self._free((x.shape[0], key), inputs, wanted, ends is not None, differentiated)
         if capture is None:
             return plain_sequence(self.plain, x, state, ends)
-        outputs: tuple[Tensor, ...] = boundary.run(Replay(capture), Tensors((*inputs, *self.parameters)))
+        outputs: tuple[Tensor, ...] = boundary.run(Replay(capture), Values((*inputs, *self.parameters)))
         return outputs
 
     def _free(
@@ -247,7 +247,6 @@ class Lease:
         self.spent = False
 
     def backward(self, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-        """Gradients of inputs and parameters for those of the outputs."""
         if self.capture.passes != self.number:
             raise RuntimeError(
                 "the buffers of this pass have been used again: a captured sequence runs backward before the model is "
@@ -264,30 +263,20 @@ class Lease:
         return tuple(None if value is None else value.clone() for value in self.capture.found)
 
 
-class Tensors(tuple[Tensor | None, ...]):
-    """Inputs and outputs of a captured sequence, which have no names of their own."""
-
-    @classmethod
-    def _make(cls, values: Iterable[Tensor | None]) -> Tensors:
-        return cls(values)
-
-
 class Replay(boundary.Call):
-    """One pass of a captured sequence."""
-
     engine = "cuda"
-    inputs = outputs = Tensors
+    inputs = outputs = Values
 
     def __init__(self, capture: Capture) -> None:
         self.capture = capture
 
-    def forward(self, inputs: Tensors, differentiable: bool) -> Tensors:
+    def forward(self, inputs: Values, differentiable: bool) -> Values:
         capture = self.capture
         self.tape = capture.lease() if differentiable else None
         outputs = capture.forward(inputs[: len(capture.inputs)])  # the parameters are read where they lie
         self.constants = tuple(value for value, moves in zip(outputs, capture.moving) if not moves)
-        return Tensors(outputs)
+        return Values(outputs)
 
-    def backward(self, inputs: Tensors, gradients: Tensors, needed: Tensors) -> Tensors:
+    def backward(self, inputs: Values, gradients: Values, needed: Values) -> Values:
         """The tape stays: until the next pass takes the buffers, they can run forward and backward again."""
-        return Tensors(self.tape.backward(gradients))
+        return Values(self.tape.backward(gradients))

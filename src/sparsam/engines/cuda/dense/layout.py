@@ -26,15 +26,13 @@ class DenseLayout(Controlled):
     W: int
     N: int
     SIMILARITY: str
-    declared: Interface
+    interface: Interface
 
-    @cached_property
-    def interface(self) -> Interface:
-        return self.declared
-
-    @cached_property
-    def NP(self) -> int:
-        return power_of_two(self.N, 16)
+    NP = cached_property(lambda size: power_of_two(size.N, 16))
+    LB = cached_property(lambda size: min(size.NP, max(1, BLOCK // (size.RP * size.NP))))  # rows of links at a time
+    WRITERS = cached_property(lambda size: {"dam": 0, "ntm": size.R, "dnc": 1}[size.MODEL])  # rows of write weights
+    SCORED = cached_property(lambda size: {"dam": size.R, "ntm": 2 * size.R, "dnc": size.R + 1}[size.MODEL])  # heads
+    ROOM = cached_property(lambda size: {"dam": 0, "ntm": size.R, "dnc": 2 * size.R + 1}[size.MODEL])  # rows of scratch
 
     @cached_property
     def WARPS(self) -> int:
@@ -43,36 +41,14 @@ class DenseLayout(Controlled):
         """
         return 4 if self.MODEL != "dnc" and self.RP * self.NP * self.WP <= FEW_PRODUCTS else 8
 
-    @cached_property
-    def LB(self) -> int:
-        """Rows of the links that are worked on together."""
-        return min(self.NP, max(1, BLOCK // (self.RP * self.NP)))
-
-    @cached_property
-    def WRITERS(self) -> int:
-        """Rows of the write weights that a step hands on."""
-        return {"dam": 0, "ntm": self.R, "dnc": 1}[self.MODEL]
-
-    @cached_property
-    def SCORED(self) -> int:
-        """Heads that address by content."""
-        return {"dam": self.R, "ntm": 2 * self.R, "dnc": self.R + 1}[self.MODEL]
-
-    @cached_property
-    def ROOM(self) -> int:
-        """Rows of scratch of an element."""
-        return {"dam": 0, "ntm": self.R, "dnc": 2 * self.R + 1}[self.MODEL]
-
 
 def dense_layout(memory: Any, cell: str, hidden: int) -> DenseLayout:
-    """The layout of a dense memory with a controller of `hidden` units."""
     similarity = getattr(memory, "similarity", "cosine")
     sizes = (memory.heads, memory.width, memory.rows)
     return DenseLayout(memory.name, cell, hidden, *sizes, similarity, memory.interface)
 
 
 def fits(memory: Any) -> bool:
-    """Whether a program can hold this memory."""
     if memory.options():
         return False
     rows, width = power_of_two(memory.rows, 16), power_of_two(memory.width, 16)

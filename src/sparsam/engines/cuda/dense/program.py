@@ -7,25 +7,22 @@ models cost: N W numbers a step, N^2 more for the DNC's links.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from sparsam.engines import boundary
+from sparsam.engines.boundary import Values
 from sparsam.engines.cuda.dense.layout import DenseLayout, dense_layout
 from sparsam.engines.cuda.dense.tape import DenseTape
-from sparsam.engines.cuda.launch import PRODUCT, bound, no_tensor, on_device_of, packed_at_once
+from sparsam.engines.cuda.launch import PRODUCT, bound, constants_of, no_tensor, on_device_of, packed_at_once
 from sparsam.engines.cuda.program import ends_of, plain
 from sparsam.engines.cuda.weights import (
     Weights,
     aligned_tensor,
-    as_made,
     input_sums,
-    packed,
     packed_backward,
     weight_gradients,
 )
@@ -58,8 +55,8 @@ class DenseRun:
         return self.tape.bytes
 
 
-def run(memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None) -> Ran:
-    """Run x (T, B, I) from `state`, a state of the reference, with an LSTM or a GRU."""
+def run(memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool = False) -> Ran:
+    """Run x (T, B, I) from `state`, a state of the reference, with an LSTM or a GRU; it records nothing."""
     if x.shape[0] > PIECE and not torch.is_grad_enabled():
         return _by_pieces(memory, cell, x, state, ends)
     size = dense_layout(memory, cell.name, cell.hidden)
@@ -89,16 +86,8 @@ def _by_pieces(memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | No
     return Ran(torch.cat(joints), fields, [])
 
 
-class Values(tuple[Tensor | None, ...]):
-    """x, six parameters, hidden, cell, read and the memory's fields; or [h, r] and all but the parameters."""
-
-    @classmethod
-    def _make(cls, values: Iterable[Tensor | None]) -> Values:
-        return cls(values)
-
-
 class DenseCall(boundary.Call):
-    """One call of the kernels."""
+    """From x, six parameters, hidden, cell, read and the memory's fields to [h, r] and all but the parameters."""
 
     engine = "cuda"
     inputs = outputs = Values
@@ -120,7 +109,7 @@ class DenseCall(boundary.Call):
         steps, batch, _ = x.shape
         tape = DenseTape(size, steps, batch, x)
         ends = ends_of(self.lengths, steps, batch, x.device)
-        matrices = (packed_at_once if size.CELL == "lstm" and as_made(weights) else packed)(weights, size)
+        matrices = packed_at_once(weights, size)
         input_sums(x, weights, size, tape.gates)
         hidden, cell, read, *fields = given
         torch.cat([hidden, read.flatten(1)], dim=1, out=tape.joint[0])
@@ -132,16 +121,11 @@ class DenseCall(boundary.Call):
         launch(steps)
         if differentiable:
             self.tape = DenseRun(x, weights, tape, ends)
-        final: Any = steps
-        if self.lengths is not None:
-            final = (ends.long(), torch.arange(batch, device=x.device))
-        joint = tape.joint[final]
-        after = [getattr(tape, name)[final].clone() for name in self.fields]
+        at, hidden, cell, read = tape.final(ends, self.lengths is not None)
+        after = [getattr(tape, name)[at].clone() for name in self.fields]
         constant = CONSTANT.get(size.MODEL, ())
         self.constants = tuple(value for name, value in zip(self.names, after) if name in constant)
-        cells = None if cell is None else tape.cells[final].clone()
-        read = joint[:, size.H :].clone().view(batch, size.R, size.W)
-        return Values((tape.joint[1:], joint[:, : size.H].clone(), cells, read, *after))
+        return Values((tape.joint[1:], hidden, cell, read, *after))
 
     def backward(self, inputs: Values, gradients: Values, needed: Values) -> Values:
         """The tape stays as it is, so a second pass needs no second run."""
@@ -184,10 +168,5 @@ def _launch(name: str, size: DenseLayout, arguments: tuple[Any, ...], batch: int
     from sparsam.engines.cuda.dense.kernels import backward, forward
 
     kernel = {"forward": forward.dense_forward, "backward": backward.dense_backward}[name]
-    return bound(kernel, (batch,), arguments, _constants(kernel, size), size.WARPS)
-
-
-@lru_cache(maxsize=256)
-def _constants(kernel: Any, size: DenseLayout) -> dict[str, Any]:
-    letters = (getattr(kernel, "fn", None) or kernel).__annotations__
-    return {letter: PRODUCT * size.WARPS if letter == "PRODUCT" else getattr(size, letter) for letter in letters}
+    constants = constants_of(kernel, size, PRODUCT=PRODUCT * size.WARPS)
+    return bound(kernel, (batch,), arguments, constants, size.WARPS)

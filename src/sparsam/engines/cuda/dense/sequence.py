@@ -30,8 +30,8 @@ def run(memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, 
     """Run x (T, B, I) from `state`, a state of the reference."""
     if not record and not torch.compiler.is_compiling() and has_kernel(memory, cell, x):
         if cell.name == FEEDFORWARD:
-            return run_feedforward(by_kernel, memory, cell, x, state, ends, record)
-        return by_kernel(memory, cell, x, state, ends, record)
+            return run_feedforward(program.run, memory, cell, x, state, ends, record)
+        return program.run(memory, cell, x, state, ends)
     names = [*CARRIED[cell.name], *memory.shapes()]
     values = tuple(getattr(state, name) for name in names)
     ends = None if ends is None else sent(ends, x.device)
@@ -49,14 +49,8 @@ def run(memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, 
 
 
 def has_kernel(memory: Memory, cell: Cell, x: Tensor) -> bool:
-    """Whether `program` runs this model."""
     values = (x, *cell.weights, *cell.interface)
     return TRITON_IS_THERE and layout.fits(memory) and all(value.dtype == torch.float32 for value in values)
-
-
-def by_kernel(memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
-    """`program.run`, which records nothing."""
-    return program.run(memory, cell, x, state, ends)
 
 
 def stepper(memory: Memory, cell: Cell, names: list[str], accesses: list[Any] | None = None) -> Any:

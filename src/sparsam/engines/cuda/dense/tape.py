@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
-import torch
 from torch import Tensor
 
-from sparsam.engines.cuda.arena import Places, TensorArena, placed
+from sparsam.engines.cuda.arena import Places, placed
 from sparsam.engines.cuda.dense.layout import DenseLayout
+from sparsam.engines.cuda.tape import SequenceTape
 
 
-class DenseTape(TensorArena):
-    """Time comes first, then the batch element. The backward kernel turns gates and interface into their gradients."""
+class DenseTape(SequenceTape):
+    """The backward kernel turns gates and interface into their gradients."""
 
     gates: Tensor  # (T, B, 4 H)
     cells: Tensor  # c (T + 1, B, H), LSTM
-    joint: Tensor  # [h, r] (T + 1, B, J), in memory of its own, which outlives the rest
+    joint: Tensor
     interface: Tensor  # (T, B, F), activated
     words: Tensor  # M (T + 1, B, N, W)
     weights: Tensor  # w^R (T + 1, B, R, N)
@@ -32,27 +31,6 @@ class DenseTape(TensorArena):
     followed: Tensor  # b and f (T, B, 2, R, N), DNC
     allocated: Tensor  # a (T, B, N), DNC
     scratch: Tensor  # (B, rows, N)
-
-    def __init__(self, size: DenseLayout, steps: int, batch: int, like: Tensor, arena: Tensor | None = None) -> None:
-        self.size, self.steps, self.batch = size, steps, batch
-        places, numbers = _places(size, steps, batch)
-        kind: dict[str, Any] = {"dtype": torch.float32, "device": like.device}
-        super().__init__(places, torch.empty(numbers, **kind) if arena is None else arena)
-        if arena is None:
-            self.joint = torch.empty(steps + 1, batch, size.J, **kind)
-
-    @property
-    def bytes(self) -> int:
-        return (self.arena.numel() + self.joint.numel()) * 4
-
-    def with_gradients(self) -> DenseTape:
-        """The same with copies of gates and interface, for the backward kernel to change."""
-        tape = DenseTape(self.size, self.steps, self.batch, self.joint, self.arena)
-        tape.joint, tape.gates, tape.interface = self.joint, self.gates.clone(), self.interface.clone()
-        return tape
-
-
-DenseTape.NAMES = tuple(DenseTape.__annotations__)
 
 
 @lru_cache(maxsize=256)
@@ -82,3 +60,6 @@ def _places(size: DenseLayout, steps: int, batch: int) -> tuple[Places, int]:
             "scratch": ((batch, size.ROOM, rows) if size.ROOM else none, False),
         }
     )
+
+
+DenseTape.NAMES, DenseTape.place = tuple(DenseTape.__annotations__), staticmethod(_places)

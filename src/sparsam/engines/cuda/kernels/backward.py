@@ -10,10 +10,9 @@ from sparsam.engines.cuda.kernels.cells import cell_backward
 from sparsam.engines.cuda.kernels.following import read_modes
 from sparsam.engines.cuda.kernels.link_gradients import add_followed, update_gradient
 from sparsam.engines.cuda.kernels.products import vector_times_matrix
-from sparsam.engines.cuda.kernels.rows import add_to_rows
-from sparsam.engines.cuda.kernels.similarity_gradient import similarity_gradient
+from sparsam.engines.cuda.kernels.rows import add_to_rows, averaged_over_heads, write_entries
+from sparsam.engines.cuda.kernels.search import similarity_gradient
 from sparsam.engines.cuda.kernels.usage import room_gradient
-from sparsam.engines.cuda.kernels.writing import averaged_over_heads, write_entries
 
 
 @triton.jit(do_not_specialize=["begin", "end", "B", "M"])
@@ -222,18 +221,9 @@ def backward(
             d_prior = tl.sum(prior_gradient * word[:, None, :], 2)
             d_fresh = tl.sum(fresh_gradient * word, 1)
             if LG:
-                written, _, _, write_weight = write_entries(
-                    rows + tb * RK,
-                    weights + tb * RK,
-                    unused + tb * RP,
-                    request + ALPHA_AT,
-                    room + tb * RP,
-                    SIZE,
-                    R,
-                    RP,
-                    KP,
-                    FREE,
-                )
+                before, was, anew, gate = rows + tb * RK, weights + tb * RK, unused + tb * RP, request + ALPHA_AT
+                space = room + tb * RP
+                written, _, _, write_weight = write_entries(before, was, anew, gate, space, SIZE, R, RP, KP, FREE)
                 averaged, first = averaged_over_heads(written, write_weight, R)
                 d_write = update_gradient(
                     written,
@@ -264,16 +254,9 @@ def backward(
             if FREE:
                 has_room = tl.load(room + tb * RP + head, mask=is_head, other=1.0)
                 free_gates = request + FREE_AT + head
-                d_free, d_read_before = room_gradient(
-                    anew * d_fresh,
-                    has_room,
-                    tl.load(usage_before + tb * RP + head, mask=is_head, other=0.0),
-                    fresh_row,
-                    prior_row,
-                    previous,
-                    tl.load(free_gates, mask=is_head, other=0.0),
-                    RP,
-                )
+                to_room, left = anew * d_fresh, tl.load(usage_before + tb * RP + head, mask=is_head, other=0.0)
+                free = tl.load(free_gates, mask=is_head, other=0.0)
+                d_free, d_read_before = room_gradient(to_room, has_room, left, fresh_row, prior_row, previous, free, RP)
                 d_previous += d_read_before
                 anew *= has_room
                 d_fresh *= has_room
@@ -313,11 +296,8 @@ def backward(
                     dr = tl.where(dr > most, most, tl.where(dr < -most, -most, dr))
             else:
                 if CELL == "outside":
-                    tl.store(
-                        carry_cell + unit,
-                        vector_times_matrix(request, interface_matrix, HS, F, H, HP, PRODUCT),
-                        mask=is_unit,
-                    )
+                    to_hidden = vector_times_matrix(request, interface_matrix, HS, F, H, HP, PRODUCT)
+                    tl.store(carry_cell + unit, to_hidden, mask=is_unit)
                 dr = tl.zeros([RP, WP], tl.float32)
             t -= 1
         tl.debug_barrier()

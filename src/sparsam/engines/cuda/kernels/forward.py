@@ -12,16 +12,14 @@ import triton
 import triton.language as tl
 
 from sparsam.engines.cuda.kernels.cells import cell_forward
-from sparsam.engines.cuda.kernels.codes import code_of
 from sparsam.engines.cuda.kernels.following import mixed_read
 from sparsam.engines.cuda.kernels.links import update_links
 from sparsam.engines.cuda.kernels.ordering import key_number, key_row
 from sparsam.engines.cuda.kernels.products import softplus, vector_times_matrix
 from sparsam.engines.cuda.kernels.ring import least_recent, touch
-from sparsam.engines.cuda.kernels.rows import summed_over_same, words_at
-from sparsam.engines.cuda.kernels.search import merged, most_similar
+from sparsam.engines.cuda.kernels.rows import averaged_over_heads, summed_over_same, words_at, write_entries
+from sparsam.engines.cuda.kernels.search import code_of, merged, most_similar
 from sparsam.engines.cuda.kernels.usage import fill_rows, free_rows, least_used, usage_at
-from sparsam.engines.cuda.kernels.writing import averaged_over_heads, write_entries
 
 
 @triton.jit(do_not_specialize=["begin", "end", "B", "M", "queue_size"])
@@ -231,18 +229,8 @@ def forward(
 
             # 6: the ring
             if not FREE:
-                row, _, _, weight = write_entries(
-                    rows + tb * RK,
-                    weights + tb * RK,
-                    unused + tb * RP,
-                    request + ALPHA_AT,
-                    room,
-                    ACCESSES,
-                    R,
-                    RP,
-                    KP,
-                    False,
-                )
+                before, held, anew, gate = rows + tb * RK, weights + tb * RK, unused + tb * RP, request + ALPHA_AT
+                row, _, _, weight = write_entries(before, held, anew, gate, room, ACCESSES, R, RP, KP, False)
                 index = tl.arange(0, ACCESSES) - (RK + RP)
                 is_read = (index >= 0) & (index < RK)
                 row = tl.where(is_read, tl.load(rows + after * RK + index, mask=is_read, other=-1), row)
@@ -303,18 +291,9 @@ def forward(
                 tl.debug_barrier()
 
             # 2 to 4: erase u, then write
-            row, its_head, fresh, weight = write_entries(
-                rows + tb * RK,
-                weights + tb * RK,
-                unused + tb * RP,
-                request + ALPHA_AT,
-                room + tb * RP,
-                SIZE,
-                R,
-                RP,
-                KP,
-                FREE,
-            )
+            before, held, anew, gate = rows + tb * RK, weights + tb * RK, unused + tb * RP, request + ALPHA_AT
+            space = room + tb * RP
+            row, its_head, fresh, weight = write_entries(before, held, anew, gate, space, SIZE, R, RP, KP, FREE)
             there = row >= 0
             in_word = there[:, None] & (column < W)[None, :]
             word = tl.load(request + WORD_AT + its_head[:, None] * W + column[None, :], mask=in_word, other=0.0)

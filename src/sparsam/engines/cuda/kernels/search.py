@@ -1,9 +1,8 @@
-"""Exact search: the K most similar words for every head."""
+"""Exact search: the K most similar words for every head, in codes first where there are many."""
 
 import triton
 import triton.language as tl
 
-from sparsam.engines.cuda.kernels.codes import code_of
 from sparsam.engines.cuda.kernels.ordering import NOTHING, key_row, largest, largest_of_places, largest_of_two, sort_key
 
 EPSILON = tl.constexpr(1e-6)  # as in `sparsam.memories.addressing`
@@ -18,6 +17,31 @@ def similarity(dot, query_norm, word_norm, SIMILARITY: tl.constexpr):
         return 2 * dot - query_norm * query_norm - word_norm * word_norm
     else:
         return dot
+
+
+@triton.jit
+def similarity_gradient(gradient, score, query, words, SIMILARITY: tl.constexpr):
+    """Gradients of the queries (RP, WP) and the words (RP, KP, WP), given the gradient of their scores (RP, KP).
+
+    cosine, with z = |q| |m| + 1e-6, a = g / z and c = a s:   dq = sum_k a m - q / |q| sum_k c |m|;
+    dm = a q - m / |m| c |q|.   euclidean: dm = 2 g (q - m), dq = -sum_k dm.   dot: dq = sum_k g m, dm = g q.
+    """
+    if SIMILARITY == "cosine":
+        query_norm = tl.sqrt(tl.sum(query * query, 1))
+        word_norm = tl.sqrt(tl.sum(words * words, 2))
+        direct = gradient / (query_norm[:, None] * word_norm + EPSILON)
+        through = direct * score
+        query_pull = tl.sum(through * word_norm, 1) / tl.where(query_norm == 0, 1.0, query_norm)
+        word_pull = through * query_norm[:, None] / tl.where(word_norm == 0, 1.0, word_norm)
+        to_query = tl.sum(direct[:, :, None] * words, 1) - query_pull[:, None] * query
+        to_words = direct[:, :, None] * query[:, None, :] - word_pull[:, :, None] * words
+    elif SIMILARITY == "euclidean":
+        to_words = 2 * gradient[:, :, None] * (query[:, None, :] - words)
+        to_query = -tl.sum(to_words, 1)
+    else:
+        to_words = gradient[:, :, None] * query[:, None, :]
+        to_query = tl.sum(gradient[:, :, None] * words, 1)
+    return to_query, to_words
 
 
 @triton.jit
@@ -73,6 +97,31 @@ def merged(partial, SPLITS: tl.constexpr, K: tl.constexpr, RP: tl.constexpr, KP:
     which = tl.arange(0, SPLITS * KP)[None, :]
     # Loaded as it is compared: after a reshape of (RP, SPLITS, KP) Triton 3.6 takes maxima over the wrong lanes.
     return largest(tl.load(partial + (which // KP * RP + head) * KP + which % KP), K, KP)
+
+
+@triton.jit
+def code_of(words):
+    """Words (X, WP) in eight bits a component: at length 127, rounded, as a cosine compares directions; 0 stays 0."""
+    norm = tl.sqrt(tl.sum(words * words, 1))
+    scaled = words * (127.0 / tl.where(norm > 0, norm, 1.0))[:, None]
+    return tl.floor(scaled + 0.5).to(tl.int8)
+
+
+@triton.jit(do_not_specialize=["count"])
+def encode(
+    words,  # (rows, W)
+    codes,  # (rows, WP)
+    count,
+    W: tl.constexpr,
+    WP: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Codes of all words."""
+    row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.arange(0, WP)
+    there = (row < count)[:, None]
+    word = tl.load(words + row[:, None] * W + column[None, :], mask=there & (column < W)[None, :], other=0.0)
+    tl.store(codes + row[:, None] * WP + column[None, :], code_of(word), mask=there)
 
 
 @triton.jit

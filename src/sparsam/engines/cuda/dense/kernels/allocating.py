@@ -7,12 +7,16 @@ is by ranks: every row is compared with every other, and the usage goes through 
 import triton
 import triton.language as tl
 
-from sparsam.engines.cuda.dense.kernels.running_products import then
-
 
 @triton.jit
 def _times(a, b):
     return a * b
+
+
+@triton.jit
+def _then(a, b, next_a, next_b):
+    """t -> b + a t, and after it t -> next_b + next_a t."""
+    return a * next_a, next_b + next_a * b
 
 
 @triton.jit
@@ -61,7 +65,7 @@ def allocation_gradient(gradient, used, scratch, N: tl.constexpr, NP: tl.constex
     later = (i >= 0) & (i + 1 < N)
     factor = tl.load(scratch + i + 1, mask=later, other=0.0)
     given = tl.load(scratch + N + i + 1, mask=later, other=0.0)
-    _, tail = tl.associative_scan((factor, (1 - factor) * given), 0, then)
+    _, tail = tl.associative_scan((factor, (1 - factor) * given), 0, _then)
     tl.debug_barrier()
     tl.store(scratch + i, tail, mask=i >= 0)
     tl.debug_barrier()

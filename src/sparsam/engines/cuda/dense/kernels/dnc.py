@@ -193,22 +193,9 @@ def dnc_backward(
     tl.store(request + R * W + head, d_strength, mask=is_head)
 
     # links and precedence
+    d_back, room, more = pi_b[:, None] * dw, scratch + R * N, scratch + 2 * R * N
     d_read, d_w, d_before = link_backward(
-        link,
-        precedence,
-        next_written,
-        weights,
-        next_link,
-        scratch,
-        pi_b[:, None] * dw,
-        d_link,
-        scratch + R * N,
-        scratch + 2 * R * N,
-        R,
-        N,
-        RP,
-        NP,
-        LB,
+        link, precedence, next_written, weights, next_link, scratch, d_back, d_link, room, more, R, N, RP, NP, LB
     )
     w = tl.load(next_written + n, mask=is_row, other=0.0)
     before = tl.load(precedence + n, mask=is_row, other=0.0)

@@ -75,11 +75,8 @@ def _address(
     is_head = head < R
     head_row, real = head[:, None] * N + n[None, :], is_head[:, None] & (n < N)[None, :]
     numbers = request + HEADS * W + FIRST + head  # strength, gate, and after the taps the exponent
-    key = tl.load(
-        request + (FIRST + head)[:, None] * W + column[None, :],
-        mask=is_head[:, None] & (column < W)[None, :],
-        other=0.0,
-    )
+    is_word = is_head[:, None] & (column < W)[None, :]
+    key = tl.load(request + (FIRST + head)[:, None] * W + column[None, :], mask=is_word, other=0.0)
     strength = tl.load(numbers, mask=is_head, other=0.0)
     gate = tl.load(numbers + HEADS, mask=is_head, other=0.0)
     exponent = tl.load(numbers + 5 * HEADS, mask=is_head, other=1.0)
@@ -287,22 +284,8 @@ def ntm_backward(
     tl.debug_barrier()
     tl.store(erase + head_word, d_erase, mask=is_word)
     tl.store(erase + R * W + head_word, d_add, mask=is_word)
+    scores, contents, gated = scores + R * N, contents + R * N, gated + R * N
     d_memory += _address_backward(
-        request,
-        dw,
-        memory,
-        written,
-        scores + R * N,
-        contents + R * N,
-        gated + R * N,
-        scratch,
-        d_written,
-        R,
-        R,
-        W,
-        N,
-        RP,
-        WP,
-        NP,
+        request, dw, memory, written, scores, contents, gated, scratch, d_written, R, R, W, N, RP, WP, NP
     )
     tl.store(d_words + row_word, d_memory, mask=there)
