@@ -31,20 +31,25 @@ def _runs(records: Records, model: str, record: str = RECORD) -> list[dict[str, 
 
 
 def _all(records: Records) -> dict[str, list[dict[str, Any]]]:
-    """Rows of the tables: each model's longest runs under its name, shorter ones with their minibatches."""
-    rows = {model.upper(): _runs(records, model, LONGER) for model in MODELS}
+    """Rows of the tables: under a model's name its longest runs, if they have as many seeds as the shorter ones."""
+    rows: dict[str, list[dict[str, Any]]] = {}
     for model in MODELS:
-        shorter = _runs(records, model)
-        name = model.upper()
-        rows[f"{name}, {count(shorter[0]['minibatches'])}" if rows[name] else name] = shorter
+        longer, shorter, name = _runs(records, model, LONGER), _runs(records, model), model.upper()
+        first, second = (longer, shorter) if len(longer) >= len(shorter) else (shorter, longer)
+        rows[name] = first
+        if second:
+            rows[f"{name}, {count(second[0]['minibatches'])}"] = second
     rows[EARLIER_LSTM] = _earlier(records)
     return {name: runs for name, runs in rows.items() if runs}
 
 
-def _is_shorter(name: str, rows: dict[str, list[dict[str, Any]]]) -> bool:
-    """Whether a row of the same model with more minibatches stands beside this one, which the summary alone has."""
-    mine = rows[name][0]["minibatches"]
-    return any(_model(other) == _model(name) and rows[other][0]["minibatches"] > mine for other in rows)
+def _is_aside(name: str, rows: dict[str, list[dict[str, Any]]]) -> bool:
+    """Whether the summary alone has this row: another one of the same model has more minibatches or more seeds."""
+
+    def weight(runs: list[dict[str, Any]]) -> tuple[int, int]:
+        return len(runs), runs[0]["minibatches"]
+
+    return any(_model(other) == _model(name) and weight(rows[other]) > weight(rows[name]) for other in rows)
 
 
 def _earlier(records: Records) -> list[dict[str, Any]]:
@@ -166,7 +171,7 @@ def _mean_table(rows: dict[str, list[dict[str, Any]]]) -> str:
 
 def values(records: Records) -> dict[str, Any]:
     rows = _all(records)
-    best = {name: runs for name, runs in rows.items() if not _is_shorter(name, rows)}
+    best = {name: runs for name, runs in rows.items() if not _is_aside(name, rows)}
     small = _runs(records, "sam", SMALL)
     return {
         "claims": _claims(best),
