@@ -169,3 +169,19 @@ def test_queries_that_are_known_before_they_are_asked_find_the_same(heads: int, 
     rows, words = after.memory_rows(0)
     assert len(rows) >= 1024 and rows.equal(state.memory_rows(0)[0])
     torch.testing.assert_close(words, state.memory_rows(0)[1])
+
+
+def test_a_convolution_of_ones_own_needs_no_weight():
+    class Latest(torch.nn.Module):
+        kernel_size = (4,)
+
+        def forward(self, x):
+            return x[..., 3:]
+
+    layer = sparsam.SparseMemory(5, memory_size=20, word_size=4, num_heads=1, k=2)
+    layer.conv = Latest()
+    x, window = torch.randn(6, 2, 5), torch.zeros(2, 3, 5)
+    for native in (True, False):
+        assert torch.equal(layer.past_and_present(x, window, None, native)[0], x)
+    y, _ = layer(x, lengths=torch.tensor([6, 3]))
+    assert y.shape == (6, 2, 5)

@@ -143,18 +143,18 @@ class SparseMemory(Recurrent[SparseMemoryState]):
             return x, window
         steps, reach = x.shape[0], self.reach
         as_made = why_changed("conv", self.conv, nn.Conv1d) is None
-        inputs = window, x, self.conv.weight[:, 0], self.conv.bias
-        fast = native and as_made and steps >= reach and convolution.why_not(*inputs) is None
-        if fast and ends is None:
-            return convolution.convolve(*inputs), x[steps - reach :].transpose(0, 1)
+        inputs = (window, x, self.conv.weight[:, 0], self.conv.bias) if native and as_made and steps >= reach else None
+        mixed = None if inputs is None or convolution.why_not(*inputs) else convolution.convolve(*inputs)
+        if mixed is not None and ends is None:
+            return mixed, x[steps - reach :].transpose(0, 1)
         whole = torch.cat([window.transpose(0, 1), x])
         if ends is None:
             after = whole[steps:].transpose(0, 1)
         else:
             at = sent(ends, x.device)[:, None] + torch.arange(reach, device=x.device)
             after = whole.transpose(0, 1).gather(1, at[..., None].expand(-1, -1, x.shape[-1]))
-        if fast:
-            return convolution.convolve(*inputs), after
+        if mixed is not None:
+            return mixed, after
         if not as_made:
             return self.conv(whole.permute(1, 2, 0)).permute(2, 0, 1), after
         taps, bias = self.conv.weight[:, 0].unbind(-1), self.conv.bias

@@ -86,7 +86,7 @@ def groups(lengths: Tensor) -> list[Tensor]:
 def _together(model: Any, plan: Plan, x: Tensor, state: Any, these: Episodes) -> tuple[Tensor, Tensor, Any]:
     """One call: the outputs of all steps of these episodes, their places in (T · B), and the state after each."""
     steps, batch, width = x.shape
-    at = torch.arange(max(1, int(these.length.max())), device="cpu")[:, None]
+    at = torch.arange(int(these.length.max()), device="cpu")[:, None]
     there = at < these.length
     places = (these.begin + at).clamp(max=steps - 1) * batch + these.element
     inputs = x.flatten(0, 1).index_select(0, sent(places.flatten(), x.device)).view(*places.shape, width)
