@@ -16,13 +16,13 @@ from sparsam.lab.data.babi_official import STEMS
 # The printed means over tasks stand by themselves: the errors per task are rounded, so theirs is not always the same.
 PAPER = json.loads((Path(__file__).parent / "babi_paper.json").read_text(encoding="utf-8"))
 MODELS = ("sam", "sdnc", "dam", "dnc", "ntm", "lstm")
-RECORD, LONGER, SMALL, EARLIER = "babi_paper", "babi_paper_100k", "babi_1k", "babi_from_scratch"
+RECORDS = ("babi_paper_100k", "babi_paper")
+SMALL = "babi_1k"
 TASK_3 = "3"
 FAILED = 5.0  # percent
-EARLIER_LSTM = "LSTM, unmixed minibatches"
 
 
-def _runs(records: Records, model: str, record: str = RECORD) -> list[dict[str, Any]]:
+def _runs(records: Records, model: str, record: str) -> list[dict[str, Any]]:
     """A model's runs that were tested, by seed."""
     runs = records[f"results/{record}"]["runs"].values()
     return sorted(
@@ -31,31 +31,14 @@ def _runs(records: Records, model: str, record: str = RECORD) -> list[dict[str, 
 
 
 def _all(records: Records) -> dict[str, list[dict[str, Any]]]:
-    """Rows of the tables: under a model's name its longest runs, if they have as many seeds as the shorter ones."""
+    """Rows of the summary: under a model's name the runs with most seeds, the longest of them; then its others."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for model in MODELS:
-        longer, shorter, name = _runs(records, model, LONGER), _runs(records, model), model.upper()
-        first, second = (longer, shorter) if len(longer) >= len(shorter) else (shorter, longer)
-        rows[name] = first
-        if second:
-            rows[f"{name}, {count(second[0]['minibatches'])}"] = second
-    rows[EARLIER_LSTM] = _earlier(records)
-    return {name: runs for name, runs in rows.items() if runs}
-
-
-def _is_aside(name: str, rows: dict[str, list[dict[str, Any]]]) -> bool:
-    """Whether the summary alone has this row: another one of the same model has more minibatches or more seeds."""
-
-    def weight(runs: list[dict[str, Any]]) -> tuple[int, int]:
-        return len(runs), runs[0]["minibatches"]
-
-    return any(_model(other) == _model(name) and weight(rows[other]) > weight(rows[name]) for other in rows)
-
-
-def _earlier(records: Records) -> list[dict[str, Any]]:
-    """The LSTM's run of before minibatches were mixed, which went on for as long as the other models' do."""
-    run = records[f"results/{EARLIER}"]["40,000 minibatches of 32"]["runs"]["paper-lstm-0"]
-    return [{**run, "seed": 0, "tests": {name: run[name] for name in ("validation", "test")}}]
+        groups = [runs for record in RECORDS if (runs := _runs(records, model, record))]
+        groups.sort(key=lambda runs: (len(runs), runs[0]["minibatches"]), reverse=True)
+        for place, runs in enumerate(groups):
+            rows[f"{model.upper()}, {count(runs[0]['minibatches'])}" if place else model.upper()] = runs
+    return rows
 
 
 def _model(row: str) -> str:
@@ -171,12 +154,12 @@ def _mean_table(rows: dict[str, list[dict[str, Any]]]) -> str:
 
 def values(records: Records) -> dict[str, Any]:
     rows = _all(records)
-    best = {name: runs for name, runs in rows.items() if not _is_aside(name, rows)}
+    best = {model.upper(): rows[model.upper()] for model in MODELS}
     small = _runs(records, "sam", SMALL)
     return {
         "claims": _claims(best),
         "summary": _summary(rows),
-        "commands": shell([*records[f"results/{LONGER}"]["commands"], *records[f"results/{RECORD}"]["commands"]]),
+        "commands": shell([command for record in RECORDS for command in records[f"results/{record}"]["commands"]]),
         "best": _best_tables(best),
         "means": _mean_table({name: runs for name, runs in best.items() if len(runs) > 1}),
         "small": spread(_percent(small)),
