@@ -100,11 +100,12 @@ class LSH final : public CandidateIndex {
 
   int32_t max_candidates() const override { return std::min(settings_.checks, capacity_); }
 
-  int32_t propose(const float* query, Scratch& scratch, int32_t* out) const override {
+  int32_t propose(const float* query, int32_t* out) const override {
+    Scratch& scratch = own_scratch<Scratch>();
     scratch.numbers.resize(at(projection_.padded()));
     float* projections = scratch.numbers.data();
     project(query, projections);
-    if (tables_ == nullptr) return list_.nearest({long_sketch(projections)}, max_candidates(), scratch.distances, scratch.seen, out);
+    if (tables_ == nullptr) return list_.nearest({long_sketch(projections)}, max_candidates(), scratch.list, out);
     if (size() <= max_candidates()) {
       int32_t n = 0;
       tables_->each([&](int32_t row, uint32_t) { out[n++] = row; });
@@ -135,6 +136,9 @@ class LSH final : public CandidateIndex {
   }
 
  private:
+  struct Scratch : BucketScratch {
+    SketchScratch list;
+  };
   static constexpr int32_t kSketchBits = 32, kListBits = 64;
   static constexpr int32_t kMaxProjections = kSketchBits + kMaxTables * kMaxBits + Projection::kLanes;
   static_assert(kListBits == 2 * kSketchBits && kListBits % Projection::kLanes == 0);
@@ -169,10 +173,10 @@ class LSH final : public CandidateIndex {
     return n;
   }
 
-  size_t scan(const Scratch::Visit* visits, int32_t n, uint32_t sketch, Scratch& scratch, size_t found) const {
+  size_t scan(const Visit* visits, int32_t n, uint32_t sketch, Scratch& scratch, size_t found) const {
     const size_t needed = found + at(n) * kScanned + 1;
     if (scratch.found.size() < needed) scratch.found.resize(needed);
-    Scratch::Found* end = scratch.found.data() + found;
+    Found* end = scratch.found.data() + found;
     for (int32_t i = 0; i < n; ++i) end = tables_->scan(visits[i], sketch, end);
     return static_cast<size_t>(end - scratch.found.data());
   }
@@ -180,7 +184,7 @@ class LSH final : public CandidateIndex {
   // Words that crowd far from the query (a memory at the start of training) leave all likely buckets empty.
   size_t read_further(const float* projections, int32_t visited, Scratch& scratch, size_t found) const {
     ProbeOrder order(tables_->directory(), settings_.tables, settings_.bits, projections + kSketchBits, scratch.heap);
-    Scratch::Visit visit;
+    Visit visit;
     const int64_t most = int64_t{kPatience} * settings_.probes;
     for (int64_t i = 0; i < most && found < at(settings_.checks) && order.next(visit); ++i)
       if (i >= visited) found = scan(&visit, 1, sketch(projections), scratch, found);

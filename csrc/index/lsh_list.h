@@ -69,8 +69,8 @@ class LSHList final : public CandidateIndex {
 
   int32_t max_candidates() const override { return std::min(checks_, capacity_); }
 
-  int32_t propose(const float* query, Scratch& scratch, int32_t* out) const override {
-    return list_.nearest(sketch(query), max_candidates(), scratch.distances, scratch.seen, out);
+  int32_t propose(const float* query, int32_t* out) const override {
+    return list_.nearest(sketch(query), max_candidates(), own_scratch<SketchScratch>(), out);
   }
 
   void rows(std::vector<int32_t>& out) const override {

@@ -264,8 +264,8 @@ std::shared_ptr<const IndexedBase> MemoryIndex<T>::base_of(const InitialWords<T>
 }
 
 template <class T>
-void MemoryIndex<T>::propose(const T* queries, int32_t width, const T* norms, int heads,
-                             CandidateIndex::Scratch& scratch, int32_t* out, int32_t stride, int32_t* counts) {
+void MemoryIndex<T>::propose(const T* queries, int32_t width, const T* norms, int heads, int32_t* out,
+                             int32_t stride, int32_t* counts) {
   const size_t size = word_.size();
   queries_.resize(size * size_t(heads));
   for (int h = 0; h < heads; ++h) {
@@ -274,13 +274,13 @@ void MemoryIndex<T>::propose(const T* queries, int32_t width, const T* norms, in
     for (size_t j = 0; j < size; ++j)
       queries_[size_t(h) * size + j] = usable ? static_cast<float>(queries[size_t(h) * width + j] * scale) : 0.0f;
   }
-  index_->query_all(queries_.data(), heads, scratch, out, stride, counts, nullptr);
+  index_->query_all(queries_.data(), heads, out, stride, counts, nullptr);
   if (base_ == nullptr) return;
   const CandidateIndex& base = *base_->index;
   const int32_t most = base.max_candidates();
   base_rows_.resize(size_t(most) * size_t(heads));
   base_counts_.resize(size_t(heads));
-  base.query_all(queries_.data(), heads, scratch, base_rows_.data(), most, base_counts_.data(), hidden_.data());
+  base.query_all(queries_.data(), heads, base_rows_.data(), most, base_counts_.data(), hidden_.data());
   for (int h = 0; h < heads; ++h) {
     std::copy_n(base_rows_.data() + h * most, base_counts_[size_t(h)], out + h * stride + counts[h]);
     counts[h] += base_counts_[size_t(h)];

@@ -23,6 +23,11 @@
 
 namespace sparsam::SPARSAM_ISA {
 
+struct SketchScratch {
+  std::vector<uint8_t> distances;
+  std::vector<int32_t> edge;  // rows at the distance that only some of can be taken from
+};
+
 // With so many numbers of 64 signs to a sketch.
 template <int kLongs = 1>
 class SketchList {
@@ -59,8 +64,8 @@ class SketchList {
   }
 
   // The `limit` rows of least distance, in no order; the lowest where distances are equal.
-  int32_t nearest(const Sketch& sketch, int32_t limit, std::vector<uint8_t>& distances, std::vector<int32_t>& edge,
-                  int32_t* out) const {
+  int32_t nearest(const Sketch& sketch, int32_t limit, SketchScratch& scratch, int32_t* out) const {
+    auto& [distances, edge] = scratch;
     const size_t n = rows_.size();
     if (size() <= limit) {
       std::copy(rows_.begin(), rows_.end(), out);
