@@ -216,12 +216,12 @@ class ExactSearch final : public Search<T> {
     if (coarse_) {
       constexpr int64_t kWords = CoarseWords::kWords;
       const int64_t last = (end + kWords - 1) / kWords;
-      for (int64_t i = begin / kWords; i < last; i += kCoarseBlocks) {
+      for (int64_t i = begin / kWords, next; i < last; i = next) {
         if (i != begin / kWords) check_interrupt();
+        next = std::min(last, i + kCodedBlocks);
         for (int h = 0; h < asked.heads; h += kCoarseHeads)
-          consider_coarse(memory, *coarse_, codes_.data() + h, asked.word(h), asked.norms + h, floor_, asked.k, i,
-                            std::min(last, i + kCoarseBlocks), std::min(kCoarseHeads, asked.heads - h), with.bounds,
-                            with.best.data() + h);
+          consider_coarse(memory, *coarse_, codes_.data() + h, asked.word(h), asked.norms + h, floor_, asked.k, i, next,
+                          std::min(kCoarseHeads, asked.heads - h), with.bounds, with.best.data() + h);
       }
       return;
     }

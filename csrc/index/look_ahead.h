@@ -88,8 +88,8 @@ class LookAhead final : public Search<T> {
     for (size_t c = 0; c < bounds_.size(); ++c) {
       if (c > 0) check_interrupt();
       const int64_t begin = int64_t(c) * kCoarseBlocks;
-      find_bounds(int(codes_.size()), coarse, codes_.data(), memory.width(), begin,
-                  int(std::min<int64_t>(kCoarseBlocks, blocks_ - begin)), bounds_[c]);
+      bounds_[c].find(int(codes_.size()), coarse, codes_.data(), memory.width(), begin,
+                      int(std::min<int64_t>(kCoarseBlocks, blocks_ - begin)));
     }
   }
   bool is_changed(int32_t row) const { return std::find(changed_.begin(), changed_.end(), row) != changed_.end(); }
