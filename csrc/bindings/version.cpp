@@ -115,7 +115,10 @@ std::vector<int32_t> candidates(Version<T>& version, nb::handle query_) {
     if (index) index->prepare(1, 1);
     if (!index || index->is_exact()) return {};
     std::vector<int32_t> rows(index->max_candidates());
-    rows.resize(index->propose(query.data(), word_norm(query.data(), width), rows.data()));
+    const T norm = word_norm(query.data(), width);
+    int32_t count = 0;
+    index->propose(query.data(), width, &norm, 1, rows.data(), index->max_candidates(), &count);
+    rows.resize(count);
     return rows;
   });
 }

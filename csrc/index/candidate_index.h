@@ -137,11 +137,9 @@ class CandidateIndex {
   virtual void replace(int32_t row, const float* word) = 0;
   // What `build` asks for, of an empty index and distinct rows.
   virtual void fill(const int32_t* rows, int32_t n, int threads) = 0;
-  // A single query; an index implements this or `query_all`.
-  virtual int32_t propose(const float* query, int32_t* out) const {
-    int32_t count = 0;
-    query_all(query, 1, out, max_candidates(), &count, nullptr);
-    return count;
+  virtual int32_t propose(const float* query, int32_t* out) const {  // of one query, unless there is a query_all
+    (void)query, (void)out;
+    return 0;
   }
 
   // What a query needs besides the index, which may be asked by several threads at a time: one of a kind in each of them.

@@ -314,7 +314,7 @@ template <class T>
 void consider_coarse(const Memory<T>& memory, const CoarseWords& coarse, const CoarseQuery* codes, const T* queries,
                      const T* norms, T floor, int k, int64_t begin, int64_t end, int heads, CoarseBounds& found,
                      Best<T>* best) {
-  constexpr int kFew = 64;  // scored without asking for them ahead of time
+  constexpr int kFew = 64;  // near words of a head
   const int count = int(end - begin);
   alignas(8) uint16_t near[kCoarseHeads][kCodedBlocks];
   float least[kCoarseHeads];
@@ -324,23 +324,28 @@ void consider_coarse(const Memory<T>& memory, const CoarseWords& coarse, const C
     known &= least[h] > -std::numeric_limits<float>::infinity();
   }
   if (known) each_bound(heads, coarse, codes, memory.width(), begin, count, NoteNear{near[0], least});
-  bool kept = false;
+  int32_t rows[kCoarseHeads][kFew];
+  int counts[kCoarseHeads];
   for (int h = 0; h < heads; ++h) {
-    const T* const query = queries + h * memory.stride();
-    int32_t rows[kFew];
-    int n = known ? 0 : kFew + 1;
+    int& n = counts[h] = known ? 0 : kFew + 1;
     std::fill(near[h] + count, near[h] + (count + 3) / 4 * 4, uint16_t(0));
     for (int i = 0; i < count && n <= kFew; i += 4) {
       uint64_t some;  // of four blocks
       std::memcpy(&some, near[h] + i, sizeof some);
-      for (; some != 0 && n <= kFew; some &= some - 1, ++n)
-        if (n < kFew) rows[n] = memory.written()[size_t(begin + i) * CoarseWords::kWords + std::countr_zero(some)];
+      for (; some != 0 && ++n <= kFew; some &= some - 1) {
+        const int32_t row = memory.written()[size_t(begin + i) * CoarseWords::kWords + std::countr_zero(some)];
+        memory.prefetch(rows[h][n - 1] = row);
+      }
     }
-    for (int i = 0; i < n && n <= kFew; ++i) {
-      const T score = cosine_score(memory, query, norms[h], rows[i]);
-      if (score >= best[h].worst()) best[h].offer(score, rows[i]);
+  }
+  bool kept = false;
+  for (int h = 0; h < heads; ++h) {
+    const T* const query = queries + h * memory.stride();
+    for (int i = 0; i < counts[h] && counts[h] <= kFew; ++i) {
+      const T score = cosine_score(memory, query, norms[h], rows[h][i]);
+      if (score >= best[h].worst()) best[h].offer(score, rows[h][i]);
     }
-    if (n <= kFew) continue;
+    if (counts[h] <= kFew) continue;
     if (!kept) found.find(heads, coarse, codes, memory.width(), begin, count);
     kept = true;
     consider_bounds(memory, codes[h], query, norms[h], floor, k, begin, end, int64_t(memory.written().size()), found, h,

@@ -178,7 +178,7 @@ class KDForest final : public CandidateIndex {
 
   // Trees need no centre, sketches do.
   void watch_centre(const float* projections) {
-    if (!projection_.watch(projections, size_)) return;
+    if (!projection_.watch(projections, size_, projection_.padded())) return;
     std::vector<int32_t> present;
     rows(present);
     std::vector<float> word(at(word_size_));

@@ -38,8 +38,7 @@ class LSH final : public CandidateIndex {
   LSH(int32_t capacity, int32_t word_size, const LSHSettings& settings, const WordSource* source = nullptr)
       : CandidateIndex(capacity, word_size),
         settings_(with_bits(settings, capacity)),
-        projection_(word_size, std::max(kListBits, kSketchBits + settings_.tables * settings_.bits), settings_.seed),
-        place_(at(capacity)) {
+        projection_(word_size, std::max(kListBits, kSketchBits + settings_.tables * settings_.bits), settings_.seed) {
     source_ = source;
   }
 
@@ -51,23 +50,19 @@ class LSH final : public CandidateIndex {
       hash(projections, keys);
       tables_->insert(row, keys, sketch(projections));
     } else {
-      add(row, long_sketch(projections));
+      list_.insert(row, {long_sketch(projections)});
     }
-    if (list_.size() > settings_.few)
-      begin_tables();
-    else
-      watch_centre(projections);
+    if (list_.size() <= settings_.few) return watch_centre(projections);
+    projection_.centre_on(list_.rows().data(), list_.size(), word_size_, *source_);
+    hash_again();
   }
 
   void take(int32_t row) override {
     if (tables_) {
       tables_->remove(row);
-      if (tables_->size() < settings_.few / 4 && source_ != nullptr) end_tables();
+      if (tables_->size() < settings_.few / 4 && source_ != nullptr) hash_again();
     } else {
-      const int32_t place = place_[at(row)] - 1;
-      place_[at(list_.row(list_.size() - 1))] = place + 1;
-      place_[at(row)] = 0;
-      list_.take(place);
+      list_.remove(row);
     }
   }
 
@@ -80,19 +75,18 @@ class LSH final : public CandidateIndex {
       hash(projections, keys);
       tables_->update(row, keys, sketch(projections));
     } else {
-      list_.set(place_[at(row)] - 1, {long_sketch(projections)});
+      list_.set(row, {long_sketch(projections)});
     }
     watch_centre(projections);
   }
 
   bool contains(int32_t row) const override {
-    return row >= 0 && row < capacity_ && (tables_ ? tables_->contains(row) : place_[at(row)] != 0);
+    return row >= 0 && row < capacity_ && (tables_ ? tables_->contains(row) : list_.contains(row));
   }
   int32_t size() const override { return tables_ ? tables_->size() : list_.size(); }
 
   void clear() override {
     tables_.reset();
-    for (const int32_t row : list_.rows()) place_[at(row)] = 0;
     list_.clear();
     projection_.forget();
     insertions_ = 0;
@@ -131,7 +125,7 @@ class LSH final : public CandidateIndex {
   }
 
   size_t bytes() const override {
-    const size_t held = tables_ ? tables_->bytes() : list_.bytes() + at(list_.size()) * sizeof(int32_t);
+    const size_t held = tables_ ? tables_->bytes() : list_.bytes();
     return held + projection_.bytes();
   }
 
@@ -197,30 +191,16 @@ class LSH final : public CandidateIndex {
     if (projection_.watch(projections, size(), projected())) hash_again();
   }
 
-  // All words about the present centre.
+  // All words about the present centre, in tables or in the list as their number asks for.
   void hash_again() {
     std::vector<int32_t> present;
     rows(present);
+    if (tables_ && tables_->size() < settings_.few / 4) tables_.reset();
     take_in(present.data(), static_cast<int32_t>(present.size()), 1);
   }
-
-  void begin_tables() {
-    projection_.centre_on(list_.rows().data(), list_.size(), word_size_, *source_);
-    hash_again();
-  }
-
-  void end_tables() {
-    std::vector<int32_t> present;
-    rows(present);
-    tables_.reset();
-    take_in(present.data(), static_cast<int32_t>(present.size()), 1);
-  }
-
-  void add(int32_t row, uint64_t sketch) { place_[at(row)] = list_.push(row, {sketch}) + 1; }
 
   // Holds these rows and no others; words are read from the source and hashed about the centre.
   void take_in(const int32_t* rows, int32_t n, int threads) {
-    for (const int32_t row : list_.rows()) place_[at(row)] = 0;
     list_.clear();
     if (n > settings_.few && tables_ == nullptr)
       tables_ = std::make_unique<LSHTables>(capacity_, settings_.tables, settings_.bits);
@@ -239,13 +219,12 @@ class LSH final : public CandidateIndex {
       throw;
     }
     if (tables_) return tables_->fill(rows, sketches.data(), n, threads);
-    for (int32_t i = 0; i < n; ++i) add(rows[i], sketches[at(i)]);
+    for (int32_t i = 0; i < n; ++i) list_.insert(rows[i], {sketches[at(i)]});
   }
 
   LSHSettings settings_;
   CentredProjection projection_;
   SketchList<> list_;
-  LazyArray<int32_t> place_;           // in the list, plus one
   std::unique_ptr<LSHTables> tables_;  // null while the list will do
 };
 

@@ -18,11 +18,12 @@ class IndexPool {
     Shelf& s = shelf();
     {
       const std::lock_guard<std::mutex> hold(s.lock);
-      for (size_t i = s.kept.size(); i-- > 0;) {
-        const CandidateIndex& index = *s.kept[i].index;
-        if (index.capacity() != rows || index.word_size() != width || !(s.kept[i].settings == settings)) continue;
-        auto found = std::move(s.kept[i].index);
-        s.kept.erase(s.kept.begin() + static_cast<std::ptrdiff_t>(i));
+      const auto at = std::find_if(s.kept.rbegin(), s.kept.rend(), [&](const Kept& kept) {
+        return kept.index->capacity() == rows && kept.index->word_size() == width && kept.settings == settings;
+      });
+      if (at != s.kept.rend()) {
+        auto found = std::move(at->index);
+        s.kept.erase(std::next(at).base());
         return found;
       }
     }
@@ -33,10 +34,10 @@ class IndexPool {
     index->clear();
     index->bind(nullptr);
     Shelf& s = shelf();
-    std::unique_ptr<CandidateIndex> oldest;  // freed outside the lock
+    Kept oldest;  // freed outside the lock
     const std::lock_guard<std::mutex> hold(s.lock);
     if (s.kept.size() == kMost) {
-      oldest = std::move(s.kept.front().index);
+      oldest = std::move(s.kept.front());
       s.kept.erase(s.kept.begin());
     }
     s.kept.push_back({settings, std::move(index)});

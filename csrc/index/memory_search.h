@@ -44,9 +44,8 @@ class CandidateSearch final : public Search<T> {
       }
       for (int i = 0; i < counts_[h]; ++i) memory.prefetch(found[i]);
     }
-    best_.clear();
+    asked.begin(best_);
     for (int h = 0; h < heads; ++h) {
-      best_.emplace_back(k, asked.rows + h * k, asked.scores + h * k);
       const int32_t* found = rows_.data() + size_t(h) * most;
       constexpr int kStretch = kBlocks * RowBlock<T>::kRows;
       for (int at = 0; at < counts_[h]; at += kStretch)

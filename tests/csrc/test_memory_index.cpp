@@ -54,7 +54,10 @@ struct Element {
   }
   std::set<int32_t> ask(const float* query) {
     std::vector<int32_t> found(size_t(index.max_candidates()));
-    found.resize(size_t(index.propose(query, word_norm(query, kWidth), found.data())));
+    const float norm = word_norm(query, kWidth);
+    int32_t count = 0;
+    index.propose(query, kWidth, &norm, 1, found.data(), index.max_candidates(), &count);
+    found.resize(size_t(count));
     const std::set<int32_t> out(found.begin(), found.end());
     CHECK(out.size() == found.size());
     return out;
