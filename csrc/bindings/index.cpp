@@ -70,7 +70,7 @@ class ArrayIndex final : WordSource {
   std::vector<int32_t> query(nb::handle query_) {
     const In<float> query(query_, "query", {width_});
     index_->settle(1);
-    const int32_t n = index_->query(query.data(), scratch_, candidates_.data());
+    const int32_t n = index_->query(query.data(), candidates_.data());
     return {candidates_.begin(), candidates_.begin() + n};
   }
   // Each row out and in again.
@@ -93,8 +93,8 @@ class ArrayIndex final : WordSource {
     std::vector<int32_t> best(size_t(queries.length(0)), -1), found(candidates_.size() * size_t(at_once)), counts(at_once);
     for (size_t q = 0; q < best.size(); q += size_t(at_once)) {
       const int some = int(std::min<size_t>(size_t(at_once), best.size() - q));
-      index_->query_all(queries.data() + q * width, some, scratch_, found.data(), int32_t(candidates_.size()),
-                        counts.data(), nullptr);
+      index_->query_all(queries.data() + q * width, some, found.data(), int32_t(candidates_.size()), counts.data(),
+                        nullptr);
       for (int i = 0; i < some; ++i)
         best[q + size_t(i)] = nearest_of(found.data() + size_t(i) * candidates_.size(), counts[size_t(i)],
                                          queries.data() + (q + size_t(i)) * width);
@@ -139,7 +139,6 @@ class ArrayIndex final : WordSource {
   In<float> words_;
   int32_t rows_, width_;
   std::unique_ptr<CandidateIndex> index_;
-  CandidateIndex::Scratch scratch_;
   std::vector<int32_t> candidates_;
 };
 

@@ -114,9 +114,11 @@ std::vector<int32_t> candidates(Version<T>& version, nb::handle query_) {
     MemoryIndex<T>* const index = index_of(timeline);
     if (index) index->prepare(1, 1);
     if (!index || index->is_exact()) return {};
-    CandidateIndex::Scratch scratch;
     std::vector<int32_t> rows(index->max_candidates());
-    rows.resize(index->propose(query.data(), word_norm(query.data(), width), scratch, rows.data()));
+    const T norm = word_norm(query.data(), width);
+    int32_t count = 0;
+    index->propose(query.data(), width, &norm, 1, rows.data(), index->max_candidates(), &count);
+    rows.resize(count);
     return rows;
   });
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "support/lazy_array.h"
 #include "index/candidate_index.h"
@@ -48,6 +49,29 @@ static_assert(sizeof(Bucket) == 64);
 inline int32_t slot_of(int32_t block, int32_t entry) { return block * 8 + entry + 1; }
 inline int32_t block_of(int32_t slot) { return (slot - 1) >> 3; }
 inline int32_t entry_of(int32_t slot) { return (slot - 1) & 7; }
+
+// A branch not taken: the heap pops the likeliest.
+struct Branch {
+  float key;      // how unlikely it is
+  int32_t where;  // node, or flipped bits
+  int32_t tag;    // tree or table, and last flipped bit
+};
+struct Visit {  // of a chain of buckets
+  int32_t block;
+  int32_t table;
+  int32_t distance;
+};
+struct Found {
+  int32_t row;
+  int32_t distance;
+};
+struct BucketScratch {
+  std::vector<float> numbers;
+  std::vector<Branch> heap;
+  std::vector<Visit> visits;
+  std::vector<Found> found;
+  std::vector<int32_t> seen;
+};
 
 // Blocks [first, ...) of one array, handed out and taken back.
 class BucketPool {
@@ -135,8 +159,9 @@ inline void count_bits(const uint32_t* __restrict a, uint32_t b, int32_t* __rest
 // Writes the entries of a chain's first blocks with their distances; returns the end, at most kScanned further on.
 constexpr int32_t kScanned = kScannedBlocks * kBucketEntries;
 
-inline CandidateIndex::Scratch::Found* scan_chain(const BucketPool& pool, int32_t block, uint32_t sketch,
-                                                  int32_t distance, CandidateIndex::Scratch::Found* found) {
+inline Found* scan_chain(const BucketPool& pool, int32_t block, uint32_t sketch,
+                                                  int32_t distance,
+                         Found* found) {
   for (int i = 0; i < kScannedBlocks; ++i) {
     const Bucket& bucket = pool[block];
     uint32_t sketches[8];  // the eighth lane is the link beside them, counted and not used
@@ -155,9 +180,9 @@ inline CandidateIndex::Scratch::Found* scan_chain(const BucketPool& pool, int32_
 
 // The `limit` distinct rows of least distance among the first n found, nearest first: a counting sort, then a small
 // set against repeats.
-inline int32_t propose_nearest(CandidateIndex::Scratch& scratch, size_t n, int32_t limit, int32_t* out) {
+inline int32_t propose_nearest(BucketScratch& scratch, size_t n, int32_t limit, int32_t* out) {
   constexpr int32_t kDistances = 64;
-  const CandidateIndex::Scratch::Found* found = scratch.found.data();
+  const Found* found = scratch.found.data();
   int32_t start[kDistances + 1] = {};
   for (size_t i = 0; i < n; ++i) ++start[std::min(found[i].distance, kDistances - 1) + 1];
   for (int32_t d = 0; d < kDistances; ++d) start[d + 1] += start[d];
@@ -181,8 +206,6 @@ inline int32_t propose_nearest(CandidateIndex::Scratch& scratch, size_t n, int32
 }
 
 // A binary heap of branches, the least key on top, without the call overhead that std::push_heap's moves bring here.
-using Branch = CandidateIndex::Scratch::Branch;
-
 inline void heap_push(std::vector<Branch>& heap, const Branch branch) {
   size_t i = heap.size();
   heap.push_back(branch);

@@ -18,7 +18,6 @@
 #include <string>
 #include <vector>
 
-#include "index/best_codes.h"
 #include "memory/row_set.h"
 #include "support/interrupt.h"
 #include "support/parallel.h"
@@ -36,37 +35,6 @@ struct WordSource {
 
 class CandidateIndex {
  public:
-  // What a query needs besides the index: one per thread, reusable by any index, grown on first use.
-  struct Scratch {
-    struct Branch {
-      float key;      // how unlikely the branch is; the heap pops the smallest
-      int32_t where;  // node, or flipped bits
-      int32_t tag;    // tree or table, and last flipped bit
-    };
-    struct Visit {
-      int32_t block;
-      int32_t table;
-      int32_t distance;
-    };
-    struct Found {
-      int32_t row;
-      int32_t distance;
-    };
-    std::vector<float> numbers;
-    std::vector<Branch> heap;
-    std::vector<Visit> visits;
-    std::vector<Found> found;
-    std::vector<int32_t> seen;
-    std::vector<uint8_t> distances;
-    using Head = BestCodes;
-    std::vector<Head> heads;
-    std::vector<int8_t> bytes;
-    std::vector<int32_t> least;
-    std::vector<float> products;
-    std::vector<int32_t> cells;
-    std::vector<int32_t> parts;
-  };
-
   CandidateIndex(int32_t capacity, int32_t word_size) : capacity_(capacity), word_size_(word_size) {
     if (capacity < 1) throw std::invalid_argument("capacity: expected at least 1, got " + std::to_string(capacity));
     if (word_size < 1) throw std::invalid_argument("word_size: expected at least 1, got " + std::to_string(word_size));
@@ -100,19 +68,19 @@ class CandidateIndex {
   // Distinct indexed rows, at most max_candidates() of them, in an order that equal calls on equal indexes share; all
   // rows when there are no more. There may be fewer although more are indexed, never none unless the index is empty.
   virtual int32_t max_candidates() const = 0;
-  int32_t query(const float* query, Scratch& scratch, int32_t* out) const {
+  int32_t query(const float* query, int32_t* out) const {
     int32_t count = 0;
-    query_all(query, 1, scratch, out, max_candidates(), &count, nullptr);
+    query_all(query, 1, out, max_candidates(), &count, nullptr);
     if (is_value()) std::sort(out, out + count);
     return count;
   }
   // The same for several queries, one after the other in memory: those of head h to out + h * stride, in any order, their
   // number to counts[h]; without the rows of which the bit is set in `hidden`, where that is not null.
-  virtual void query_all(const float* queries, int heads, Scratch& scratch, int32_t* out, int32_t stride,
-                         int32_t* counts, const uint64_t* hidden) const {
+  virtual void query_all(const float* queries, int heads, int32_t* out, int32_t stride, int32_t* counts,
+                         const uint64_t* hidden) const {
     for (int h = 0; h < heads; ++h) {
       int32_t* found = out + h * stride;
-      const int32_t n = propose(queries + h * word_size_, scratch, found);
+      const int32_t n = propose(queries + h * word_size_, found);
       counts[h] = hidden == nullptr ? n : drop_hidden(found, n, hidden);
     }
   }
@@ -169,11 +137,16 @@ class CandidateIndex {
   virtual void replace(int32_t row, const float* word) = 0;
   // What `build` asks for, of an empty index and distinct rows.
   virtual void fill(const int32_t* rows, int32_t n, int threads) = 0;
-  // A single query; an index implements this or `query_all`.
-  virtual int32_t propose(const float* query, Scratch& scratch, int32_t* out) const {
-    int32_t count = 0;
-    query_all(query, 1, scratch, out, max_candidates(), &count, nullptr);
-    return count;
+  virtual int32_t propose(const float* query, int32_t* out) const {  // of one query, unless there is a query_all
+    (void)query, (void)out;
+    return 0;
+  }
+
+  // What a query needs besides the index, which may be asked by several threads at a time: one of a kind in each of them.
+  template <class Scratch>
+  static Scratch& own_scratch() {
+    static thread_local Scratch scratch;
+    return scratch;
   }
 
   // Calls use(i, word of rows[i]) with up to `threads` threads, each with the `use` that `make()` gives it.

@@ -21,7 +21,8 @@ namespace sparsam::SPARSAM_ISA {
 
 constexpr int kCoarseHeads = 4;          // of a pass over the codes
 constexpr int kCoarseStretch = 16;       // blocks whose largest bounds are kept
-constexpr int kCoarseBlocks = 512;       // whose bounds are found first and searched second
+constexpr int kCoarseBlocks = 512;       // whose bounds are kept at most, found first and searched second
+constexpr int kCodedBlocks = 128;        // that exact search looks at before it knows better what a word has to reach
 constexpr int64_t kFewestCoded = 64;  // words; fewer are scored one and all
 
 // Does this processor multiply bytes, and is the memory of a kind that has a coarse copy?
@@ -146,24 +147,94 @@ class CoarseQuery {
   bool plain_;
 };
 
+// What becomes of bounds: all of them go to to + h * head, the largest, lane by lane, to most[h];
+struct KeepBounds {
+  float* to;
+  ptrdiff_t head;
+  __m512* most;
+};
+// or it is noted which words of a block reach least[h], in near[h * kCodedBlocks + block].
+struct NoteNear {
+  uint16_t* near;
+  const float* least;
+};
+
+// The bounds of H queries in `count` blocks from `begin` on, in units of each query's scale; two blocks side by side,
+// one that is left over twice. Where the compiler knows the width W (else 0) it keeps all sums in their registers.
+template <int H, int W, class Use>
+__attribute__((target("avx512vnni"))) void find_bounds(const CoarseWords& coarse, const CoarseQuery* queries, int width,
+                                                       int64_t begin, int count, const Use& use) {
+  constexpr bool kKeep = std::is_same_v<Use, KeepBounds>;
+  constexpr int kWords = CoarseWords::kWords;
+  __m512 most[H], least[H];
+  for (int h = 0; h < H; ++h) {
+    if constexpr (kKeep) most[h] = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
+    if constexpr (!kKeep) least[h] = _mm512_set1_ps(use.least[h]);
+  }
+  const int columns = W > 0 ? W : width;
+  for (int i = 0; i < count; i += 2) {
+    const int blocks[2] = {i, i + 1 < count ? i + 1 : i};
+    const uint8_t *a = coarse.block(begin + blocks[0]), *b = coarse.block(begin + blocks[1]);
+    __m512i sums[2][H];
+#pragma GCC unroll 4
+    for (int h = 0; h < H; ++h) sums[0][h] = sums[1][h] = _mm512_set1_epi32(queries[h].start);
+    for (int j = 0; j < columns; j += 4) {
+      const __m512i words_a = _mm512_load_si512(a + size_t(j) * kWords);
+      const __m512i words_b = _mm512_load_si512(b + size_t(j) * kWords);
+#pragma GCC unroll 4
+      for (int h = 0; h < H; ++h) {
+        int32_t four;
+        std::memcpy(&four, queries[h].codes() + j, 4);
+        const __m512i q = _mm512_set1_epi32(four);
+        sums[0][h] = _mm512_dpbusd_epi32(sums[0][h], words_a, q);
+        sums[1][h] = _mm512_dpbusd_epi32(sums[1][h], words_b, q);
+      }
+    }
+#pragma GCC unroll 2
+    for (int n = 0; n < 2; ++n) {
+      const __m512 scale = _mm512_load_ps(coarse.scales(begin + blocks[n]));
+      const __m512 error = _mm512_load_ps(coarse.errors(begin + blocks[n]));
+#pragma GCC unroll 4
+      for (int h = 0; h < H; ++h) {
+        const __m512 bound = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[n][h]), scale,
+                                             _mm512_mul_ps(error, _mm512_set1_ps(queries[h].errors)));
+        if constexpr (kKeep) {
+          _mm512_store_ps(use.to + h * use.head + blocks[n] * kWords, bound);
+          most[h] = _mm512_max_ps(most[h], bound);
+        } else {
+          use.near[h * kCodedBlocks + blocks[n]] = _mm512_cmp_ps_mask(bound, least[h], _CMP_GE_OQ);
+        }
+      }
+    }
+  }
+  if constexpr (kKeep) std::copy_n(most, H, use.most);
+}
+template <class Use>
+void each_bound(int heads, const CoarseWords& coarse, const CoarseQuery* queries, int width, int64_t begin, int count,
+                const Use& use) {
+  with_constant<kCoarseHeads>(heads, [&]<int H>(std::integral_constant<int, H>) {
+    (width == 32 ? find_bounds<H, 32, Use> : find_bounds<H, 0, Use>)(coarse, queries, width, begin, count, use);
+  });
+}
+
 // Bounds of 16 words each, in units of the query's scale, of up to kCoarseHeads heads and kCoarseBlocks blocks.
 class CoarseBounds {
  public:
   __m512 bounds(int head, int block) const { return _mm512_load_ps(at(head, block)); }
-  __m512 most_of(int head, int stretch) const { return stretches_[head][stretch]; }  // over its blocks, lane by lane
+  __m512 most_of(int head, int stretch) const { return stretches_[stretch][head]; }  // over its blocks, lane by lane
   __m512 most(int head) const { return most_[head]; }                                // over all of them
 
   // Fills in the bounds of blocks [begin, begin + count).
-  template <int H>
-  void find(const CoarseWords& coarse, const CoarseQuery* queries, int width, int64_t begin, int count) {
+  void find(int heads, const CoarseWords& coarse, const CoarseQuery* queries, int width, int64_t begin, int count) {
     if (count > capacity_) {
       capacity_ = int(std::bit_ceil(unsigned(std::max(count, kCoarseStretch))));
       bounds_ = recycled_array<float>(size_t(kCoarseHeads) * capacity_ * CoarseWords::kWords);
     }
-    for (int h = 0; h < H; ++h) most_[h] = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
+    for (int h = 0; h < heads; ++h) most_[h] = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
     for (int first = 0, s = 0; first < count; first += kCoarseStretch, ++s) {
-      find_some<H>(coarse, queries, width, begin + first, std::min(kCoarseStretch, count - first), first, s);
-      for (int h = 0; h < H; ++h) most_[h] = _mm512_max_ps(most_[h], stretches_[h][s]);
+      each_bound(heads, coarse, queries, width, begin + first, std::min(kCoarseStretch, count - first),
+                 KeepBounds{at(0, first), at(1, first) - at(0, first), stretches_[s]});
+      for (int h = 0; h < heads; ++h) most_[h] = _mm512_max_ps(most_[h], stretches_[s][h]);
     }
   }
 
@@ -172,58 +243,10 @@ class CoarseBounds {
     return bounds_.get() + (size_t(head) * capacity_ + block) * CoarseWords::kWords;
   }
 
-  // Two blocks side by side.
-  template <int H>
-  __attribute__((target("avx512vnni"))) void find_some(const CoarseWords& coarse, const CoarseQuery* queries, int width,
-                                                       int64_t begin, int count, int first, int stretch) {
-    constexpr int kWords = CoarseWords::kWords;
-    __m512 most[H];
-    for (int h = 0; h < H; ++h) most[h] = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
-    for (int i = 0; i < count; i += 2) {
-      const int second = i + 1 < count ? i + 1 : i;
-      const uint8_t *a = coarse.block(begin + i), *b = coarse.block(begin + second);
-      __m512i sums_a[H], sums_b[H];
-#pragma GCC unroll 4
-      for (int h = 0; h < H; ++h) sums_a[h] = sums_b[h] = _mm512_set1_epi32(queries[h].start);
-      for (int j = 0; j < width; j += 4) {
-        const __m512i words_a = _mm512_load_si512(a + size_t(j) * kWords);
-        const __m512i words_b = _mm512_load_si512(b + size_t(j) * kWords);
-#pragma GCC unroll 4
-        for (int h = 0; h < H; ++h) {
-          int32_t four;
-          std::memcpy(&four, queries[h].codes() + j, 4);
-          const __m512i q = _mm512_set1_epi32(four);
-          sums_a[h] = _mm512_dpbusd_epi32(sums_a[h], words_a, q);
-          sums_b[h] = _mm512_dpbusd_epi32(sums_b[h], words_b, q);
-        }
-      }
-      const __m512 scale_a = _mm512_load_ps(coarse.scales(begin + i));
-      const __m512 error_a = _mm512_load_ps(coarse.errors(begin + i));
-      const __m512 scale_b = _mm512_load_ps(coarse.scales(begin + second));
-      const __m512 error_b = _mm512_load_ps(coarse.errors(begin + second));
-#pragma GCC unroll 4
-      for (int h = 0; h < H; ++h) {
-        const __m512 errors = _mm512_set1_ps(queries[h].errors);
-        const __m512 of_a = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums_a[h]), scale_a, _mm512_mul_ps(error_a, errors));
-        const __m512 of_b = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums_b[h]), scale_b, _mm512_mul_ps(error_b, errors));
-        _mm512_store_ps(at(h, first + i), of_a);
-        _mm512_store_ps(at(h, first + second), of_b);
-        most[h] = _mm512_max_ps(most[h], _mm512_max_ps(of_a, of_b));
-      }
-    }
-    for (int h = 0; h < H; ++h) stretches_[h][stretch] = most[h];
-  }
-
-  __m512 stretches_[kCoarseHeads][kCoarseBlocks / kCoarseStretch], most_[kCoarseHeads];
+  __m512 stretches_[kCoarseBlocks / kCoarseStretch][kCoarseHeads], most_[kCoarseHeads];
   int capacity_ = 0;  // blocks
   Recycled<float> bounds_;
 };
-inline void find_bounds(int heads, const CoarseWords& coarse, const CoarseQuery* queries, int width, int64_t begin,
-                        int count, CoarseBounds& out) {
-  with_constant<kCoarseHeads>(heads, [&]<int H>(std::integral_constant<int, H>) {
-    out.find<H>(coarse, queries, width, begin, count);
-  });
-}
 
 // The k-th largest lane, or less where lanes are equal; minus infinity when there are fewer.
 inline float kth_largest_or_less(__m512 v, int k) {
@@ -252,7 +275,7 @@ void consider_bounds(const Memory<T>& memory, const CoarseQuery& codes, const T*
   const int64_t words = all - begin * kWords;
   int32_t rows[kRoom + kCoarseStretch * kWords];
   int n = 0;
-  auto score_rows = [&] {
+  auto score_rows = [&]() __attribute__((always_inline)) {
     for (int i = 0; i < n; ++i) memory.prefetch(rows[i]);
     for (int i = 0; i < n; ++i) {
       if (skip(rows[i])) continue;
@@ -261,7 +284,7 @@ void consider_bounds(const Memory<T>& memory, const CoarseQuery& codes, const T*
     }
     n = 0;
   };
-  auto offer_between = [&](float low, float high) {
+  auto offer_between = [&](float low, float high) __attribute__((always_inline)) {
     const __m512 from = _mm512_set1_ps(low), to = _mm512_set1_ps(high);
     for (int first = 0, s = 0; first < count; first += kCoarseStretch, ++s) {
       if (_mm512_cmp_ps_mask(found.most_of(head, s), from, _CMP_GE_OQ) == 0) continue;
@@ -285,15 +308,49 @@ void consider_bounds(const Memory<T>& memory, const CoarseQuery& codes, const T*
   if (second < first) offer_between(second, first);
 }
 
-// Finds the bounds of `heads` heads in these blocks and offers the words to their bests.
+// Offers the words of blocks [begin, end), at most kCodedBlocks, to the bests of `heads` heads. Once it is known what a
+// word has to reach few words do, so that their bounds need not be kept: most of the time that is left is products.
 template <class T>
 void consider_coarse(const Memory<T>& memory, const CoarseWords& coarse, const CoarseQuery* codes, const T* queries,
                      const T* norms, T floor, int k, int64_t begin, int64_t end, int heads, CoarseBounds& found,
                      Best<T>* best) {
-  find_bounds(heads, coarse, codes, memory.width(), begin, int(end - begin), found);
-  for (int h = 0; h < heads; ++h)
-    consider_bounds(memory, codes[h], queries + h * memory.stride(), norms[h], floor, k, begin, end,
-                    int64_t(memory.written().size()), found, h, best[h], [](int32_t) { return false; });
+  constexpr int kFew = 64;  // near words of a head
+  const int count = int(end - begin);
+  alignas(8) uint16_t near[kCoarseHeads][kCodedBlocks];
+  float least[kCoarseHeads];
+  bool known = true;
+  for (int h = 0; h < heads; ++h) {
+    least[h] = codes[h].bound(double(std::max(best[h].worst(), floor)));
+    known &= least[h] > -std::numeric_limits<float>::infinity();
+  }
+  if (known) each_bound(heads, coarse, codes, memory.width(), begin, count, NoteNear{near[0], least});
+  int32_t rows[kCoarseHeads][kFew];
+  int counts[kCoarseHeads];
+  for (int h = 0; h < heads; ++h) {
+    int& n = counts[h] = known ? 0 : kFew + 1;
+    std::fill(near[h] + count, near[h] + (count + 3) / 4 * 4, uint16_t(0));
+    for (int i = 0; i < count && n <= kFew; i += 4) {
+      uint64_t some;  // of four blocks
+      std::memcpy(&some, near[h] + i, sizeof some);
+      for (; some != 0 && ++n <= kFew; some &= some - 1) {
+        const int32_t row = memory.written()[size_t(begin + i) * CoarseWords::kWords + std::countr_zero(some)];
+        memory.prefetch(rows[h][n - 1] = row);
+      }
+    }
+  }
+  bool kept = false;
+  for (int h = 0; h < heads; ++h) {
+    const T* const query = queries + h * memory.stride();
+    for (int i = 0; i < counts[h] && counts[h] <= kFew; ++i) {
+      const T score = cosine_score(memory, query, norms[h], rows[h][i]);
+      if (score >= best[h].worst()) best[h].offer(score, rows[h][i]);
+    }
+    if (counts[h] <= kFew) continue;
+    if (!kept) found.find(heads, coarse, codes, memory.width(), begin, count);
+    kept = true;
+    consider_bounds(memory, codes[h], query, norms[h], floor, k, begin, end, int64_t(memory.written().size()), found, h,
+                    best[h], [](int32_t) { return false; });
+  }
 }
 
 #endif

@@ -48,87 +48,63 @@ inline int32_t four(const int8_t* query) {
 }
 
 #if defined(__AVX512BW__)
-// Macros, because functions that are given other target options cannot share inline ones.
-#define SPARSAM_NOTE(sum, head)                                                                             \
-  {                                                                                                         \
-    const __m512i all = sum;                                                                                \
-    const __mmask16 enough = _mm512_cmpge_epi32_mask(all, _mm512_set1_epi32(least[head]));                  \
-    if (enough != 0) {                                                                                      \
-      BestCodes& to = best[head];                                                                           \
-      const __m512 factor = _mm512_loadu_ps(some.factors + i * kQuarterWords);                              \
-      const __m512 bias = _mm512_loadu_ps(some.biases + i * kQuarterWords);                                 \
-      const __m512 score = _mm512_fmadd_ps(                                                                 \
-          factor, _mm512_fmadd_ps(_mm512_set1_ps(to.unit), _mm512_cvtepi32_ps(all), _mm512_set1_ps(to.base)), bias);\
-      const __mmask16 good = _mm512_mask_cmp_ps_mask(enough, score, _mm512_set1_ps(to.worst()), _CMP_GE_OQ); \
-      _mm512_mask_compressstoreu_ps(to.noted_scores + to.noted_count, good, score);                         \
-      _mm512_mask_compressstoreu_epi32(to.noted_places + to.noted_count, good,                              \
-                                       _mm512_add_epi32(_mm512_set1_epi32(first), lane));                   \
-      to.noted_count += __builtin_popcount(good);                                                           \
-    }                                                                                                       \
-  }
-#define SPARSAM_NOTE_QUARTERS(multiply_add, finish)                                                         \
-  const uint8_t* codes = some.codes;                                                                        \
-  const int planes = some.planes;                                                                           \
-  int32_t first = some.first;                                                                               \
-  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);             \
-  const __m512i low = _mm512_set1_epi8(15);                                                                 \
-  const size_t step = static_cast<size_t>(planes) * kPlaneComponents;                                       \
-  for (int32_t i = 0; i < some.count; ++i, first += kQuarterWords, codes += static_cast<size_t>(planes) * kPlaneBytes) { \
-    int h = 0;                                                                                              \
-    for (; h + 4 <= heads; h += 4) {                                                                        \
-      __m512i a = _mm512_setzero_si512(), b = a, c = a, d = a;                                              \
-      const int8_t* q = queries + static_cast<size_t>(h) * step;                                            \
-      for (int p = 0; p < planes; ++p, q += kPlaneComponents) {                                             \
-        const __m512i bytes = _mm512_loadu_si512(codes + static_cast<size_t>(p) * kPlaneBytes);             \
-        const __m512i x = _mm512_and_si512(bytes, low), y = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), low);\
-        a = multiply_add(a, x, _mm512_set1_epi32(four(q)));                                                 \
-        b = multiply_add(b, x, _mm512_set1_epi32(four(q + step)));                                          \
-        c = multiply_add(c, x, _mm512_set1_epi32(four(q + 2 * step)));                                      \
-        d = multiply_add(d, x, _mm512_set1_epi32(four(q + 3 * step)));                                      \
-        a = multiply_add(a, y, _mm512_set1_epi32(four(q + 4)));                                             \
-        b = multiply_add(b, y, _mm512_set1_epi32(four(q + step + 4)));                                      \
-        c = multiply_add(c, y, _mm512_set1_epi32(four(q + 2 * step + 4)));                                  \
-        d = multiply_add(d, y, _mm512_set1_epi32(four(q + 3 * step + 4)));                                  \
-      }                                                                                                     \
-      SPARSAM_NOTE(finish(a), h)                                                                            \
-      SPARSAM_NOTE(finish(b), h + 1)                                                                        \
-      SPARSAM_NOTE(finish(c), h + 2)                                                                        \
-      SPARSAM_NOTE(finish(d), h + 3)                                                                        \
-    }                                                                                                       \
-    for (; h < heads; ++h) {                                                                                \
-      __m512i a = _mm512_setzero_si512(), b = a;                                                            \
-      const int8_t* q = queries + static_cast<size_t>(h) * step;                                            \
-      for (int p = 0; p < planes; ++p, q += kPlaneComponents) {                                             \
-        const __m512i bytes = _mm512_loadu_si512(codes + static_cast<size_t>(p) * kPlaneBytes);             \
-        const __m512i x = _mm512_and_si512(bytes, low), y = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), low);\
-        a = multiply_add(a, x, _mm512_set1_epi32(four(q)));                                                 \
-        b = multiply_add(b, y, _mm512_set1_epi32(four(q + 4)));                                             \
-      }                                                                                                     \
-      SPARSAM_NOTE(_mm512_add_epi32(finish(a), finish(b)), h)                                               \
-    }                                                                                                       \
-  }
 
-// In pairs of 16 bits, which are added up at the end.
-inline void note_scores_pairs(const CodedQuarters& some, int heads, const int8_t* queries, const int32_t* least,
-                              BestCodes* best) {
-#define SPARSAM_MULTIPLY_ADD(sum, code, query) _mm512_add_epi16(sum, _mm512_maddubs_epi16(code, query))
-#define SPARSAM_FINISH(sum) _mm512_madd_epi16(sum, _mm512_set1_epi16(1))
-  SPARSAM_NOTE_QUARTERS(SPARSAM_MULTIPLY_ADD, SPARSAM_FINISH)
-#undef SPARSAM_MULTIPLY_ADD
-#undef SPARSAM_FINISH
+// Adds the products of codes and query to sums, four at a time. VNNI is written out, because this file is compiled for
+// processors that have none too: there pairs are added up in 16 bits.
+template <bool kVnni>
+void add_products(__m512i& sums, __m512i codes, __m512i query) {
+  if constexpr (kVnni)
+    asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(codes), "v"(query));
+  else
+    sums = _mm512_add_epi16(sums, _mm512_maddubs_epi16(codes, query));
 }
 
-__attribute__((target("avx512vnni,avx512bw,avx512vl,avx512dq"))) inline void note_scores_vnni(
-    const CodedQuarters& some, int heads, const int8_t* queries, const int32_t* least, BestCodes* best) {
-#define SPARSAM_FINISH(sum) (sum)
-  SPARSAM_NOTE_QUARTERS(_mm512_dpbusd_epi32, SPARSAM_FINISH)
-#undef SPARSAM_FINISH
+template <bool kVnni, int kHeads>
+void note_of_heads(const CodedQuarters& some, const int8_t* queries, const int32_t* least, BestCodes* best) {
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __m512i nibble = _mm512_set1_epi8(15);
+  const int planes = some.planes;
+  const uint8_t* codes = some.codes;
+  for (int32_t i = 0; i < some.count; ++i) {
+    __m512i low[kHeads], high[kHeads];
+    for (int h = 0; h < kHeads; ++h) low[h] = high[h] = _mm512_setzero_si512();
+    for (int p = 0; p < planes; ++p, codes += kPlaneBytes) {
+      const __m512i bytes = _mm512_loadu_si512(codes);
+      const __m512i x = _mm512_and_si512(bytes, nibble), y = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), nibble);
+#pragma GCC unroll 4
+      for (int h = 0; h < kHeads; ++h) {
+        const int8_t* q = queries + (h * planes + p) * kPlaneComponents;
+        add_products<kVnni>(low[h], x, _mm512_set1_epi32(four(q)));
+        add_products<kVnni>(high[h], y, _mm512_set1_epi32(four(q + 4)));
+      }
+    }
+#pragma GCC unroll 4
+    for (int h = 0; h < kHeads; ++h) {
+      const __m512i sum = kVnni ? _mm512_add_epi32(low[h], high[h])
+                                : _mm512_madd_epi16(_mm512_add_epi16(low[h], high[h]), _mm512_set1_epi16(1));
+      const __mmask16 enough = _mm512_cmpge_epi32_mask(sum, _mm512_set1_epi32(least[h]));
+      if (enough == 0) continue;
+      BestCodes& to = best[h];
+      const __m512 product = _mm512_fmadd_ps(_mm512_set1_ps(to.unit), _mm512_cvtepi32_ps(sum), _mm512_set1_ps(to.base));
+      const __m512 score = _mm512_fmadd_ps(_mm512_loadu_ps(some.factors + i * kQuarterWords), product,
+                                           _mm512_loadu_ps(some.biases + i * kQuarterWords));
+      const __mmask16 good = _mm512_mask_cmp_ps_mask(enough, score, _mm512_set1_ps(to.worst()), _CMP_GE_OQ);
+      _mm512_mask_compressstoreu_ps(to.noted_scores + to.noted_count, good, score);
+      _mm512_mask_compressstoreu_epi32(to.noted_places + to.noted_count, good,
+                                       _mm512_add_epi32(_mm512_set1_epi32(some.first + i * kQuarterWords), lane));
+      to.noted_count += __builtin_popcount(good);
+    }
+  }
 }
-#undef SPARSAM_NOTE_QUARTERS
-#undef SPARSAM_NOTE
-
+template <bool kVnni>
+void note_products(const CodedQuarters& some, int heads, const int8_t* queries, const int32_t* least, BestCodes* best) {
+  int h = 0;
+  const int of_each = some.planes * kPlaneComponents;
+  for (; h + 4 <= heads; h += 4) note_of_heads<kVnni, 4>(some, queries + h * of_each, least + h, best + h);
+  for (; h < heads; ++h) note_of_heads<kVnni, 1>(some, queries + h * of_each, least + h, best + h);
+}
 inline NoteScores note_scores() {
-  return __builtin_cpu_supports("avx512vnni") ? note_scores_vnni : note_scores_pairs;
+  return __builtin_cpu_supports("avx512vnni") ? note_products<true> : note_products<false>;
 }
 
 #elif defined(__AVX2__)

@@ -159,15 +159,14 @@ class ExactSearch final : public Search<T> {
   bool serves(const Queries<T>&) const override { return true; }
   void search(const Queries<T>& asked) override {
     const Memory<T>& memory = asked.memory;
-    const int heads = asked.heads, k = asked.k;
+    const int heads = asked.heads;
     std::vector<Best<T>>& best = whole_.best;
-    best.clear();
-    for (int h = 0; h < heads; ++h) best.emplace_back(k, asked.rows + h * k, asked.scores + h * k);
+    asked.begin(best);
     const int64_t total = memory.has_initial() ? int64_t(memory.rows()) : int64_t(memory.written().size());
 #if SPARSAM_VECTOR_BYTES == 64
     const bool coded = total >= kFewestCoded && has_coarse_words(memory, asked.similarity);
     coarse_ = coded ? &current_coarse_words(memory) : nullptr;
-    floor_ = score_of_blanks(memory, total, k);
+    floor_ = score_of_blanks(memory, total, asked.k);
     codes_.clear();
     for (int h = 0; coarse_ && h < heads; ++h) codes_.emplace_back(asked.word(h), asked.norms[h], memory.width());
 #endif
@@ -179,7 +178,7 @@ class ExactSearch final : public Search<T> {
       auto edge = [&](int part) { return std::min(total, stretches * part / parts * kStretch); };
       parts_.resize(size_t(parts));
       run_parallel(parts, [&](int part) {
-        parts_[part].begin(heads, k);
+        parts_[part].begin(asked);
         look(asked, edge(part), edge(part + 1), parts_[part]);
       });
       for (Part& part : parts_)
@@ -201,11 +200,11 @@ class ExactSearch final : public Search<T> {
     CoarseBounds bounds;
 #endif
 
-    void begin(int heads, int k) {
-      rows.resize(size_t(heads) * k);
-      scores.resize(size_t(heads) * k);
-      best.clear();
-      for (int h = 0; h < heads; ++h) best.emplace_back(k, rows.data() + h * k, scores.data() + h * k);
+    void begin(Queries<T> asked) {
+      rows.resize(size_t(asked.heads) * asked.k);
+      scores.resize(size_t(asked.heads) * asked.k);
+      asked.rows = rows.data(), asked.scores = scores.data();
+      asked.begin(best);
     }
   };
 
@@ -216,12 +215,12 @@ class ExactSearch final : public Search<T> {
     if (coarse_) {
       constexpr int64_t kWords = CoarseWords::kWords;
       const int64_t last = (end + kWords - 1) / kWords;
-      for (int64_t i = begin / kWords; i < last; i += kCoarseBlocks) {
+      for (int64_t i = begin / kWords, next; i < last; i = next) {
         if (i != begin / kWords) check_interrupt();
+        next = std::min(last, i + kCodedBlocks);
         for (int h = 0; h < asked.heads; h += kCoarseHeads)
-          consider_coarse(memory, *coarse_, codes_.data() + h, asked.word(h), asked.norms + h, floor_, asked.k, i,
-                            std::min(last, i + kCoarseBlocks), std::min(kCoarseHeads, asked.heads - h), with.bounds,
-                            with.best.data() + h);
+          consider_coarse(memory, *coarse_, codes_.data() + h, asked.word(h), asked.norms + h, floor_, asked.k, i, next,
+                          std::min(kCoarseHeads, asked.heads - h), with.bounds, with.best.data() + h);
       }
       return;
     }

@@ -1,10 +1,13 @@
 // The kinds of index there are, by name. Compiled once per instruction set (sequence_*.cpp), like the kernels.
 #pragma once
 
-#include <map>
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
 
 #include "index/index_settings.h"
 #include "index/kd_forest.h"
@@ -14,58 +17,44 @@
 
 namespace sparsam::SPARSAM_ISA {
 
-// Takes settings out by name; complains about what is left.
-class Numbers {
- public:
-  explicit Numbers(const IndexSettings& settings) : kind_(settings.kind), left_(settings.numbers) {}
-  template <class Number>
-  void take(const char* name, Number& value, int64_t low = INT64_MIN, int64_t high = INT64_MAX) {
-    const auto at = left_.find(name);
-    if (at == left_.end()) return;
-    value = static_cast<Number>(require_within(name, at->second, low, high));
-    left_.erase(at);
-  }
-  void done() const {
-    if (!left_.empty()) throw std::invalid_argument(left_.begin()->first + ": expected a setting of index " + kind_ + ", which has none of that name");
-  }
-
- private:
-  std::string kind_;
-  std::map<std::string, int64_t> left_;
+// A setting's name, where it goes and the range of its value.
+struct Setting {
+  const char* name;
+  std::variant<int32_t*, uint64_t*> value;
+  int64_t low = 1, high = INT32_MAX;
 };
+
+// Complains about values out of range and about names that the kind does not have.
+inline void take_settings(const IndexSettings& from, const std::vector<Setting>& known) {
+  for (const auto& [name, number] : from.numbers) {
+    const auto at = std::find_if(known.begin(), known.end(), [&](const Setting& s) { return s.name == name; });
+    if (at == known.end())
+      throw std::invalid_argument(name + ": expected a setting of index " + from.kind + ", which has none of that name");
+    require_within(at->name, number, at->low, at->high);
+    std::visit([&](auto* value) { *value = std::remove_pointer_t<decltype(value)>(number); }, at->value);
+  }
+}
 
 // A further kind of index has its line here.
 inline std::unique_ptr<CandidateIndex> make_index(const IndexSettings& settings, int32_t rows, int32_t width,
                                                   const WordSource* source) {
-  Numbers numbers(settings);
+  const auto seed = [](uint64_t& value) { return Setting{"seed", &value, INT64_MIN, INT64_MAX}; };
   if (settings.kind == "kdtree") {
     KDForestSettings s;
-    numbers.take("trees", s.trees, 1, KDForest::kMaxTrees);
-    numbers.take("checks", s.checks, 1, INT32_MAX);
-    numbers.take("leaf", s.leaf, 1, kBucketEntries);
-    numbers.take("seed", s.seed);
-    numbers.done();
+    take_settings(settings, {{"trees", &s.trees, 1, KDForest::kMaxTrees}, {"checks", &s.checks},
+                             {"leaf", &s.leaf, 1, kBucketEntries}, seed(s.seed)});
     return std::make_unique<KDForest>(rows, width, s, source);
   }
   if (settings.kind == "lsh") {
     LSHSettings s;
-    numbers.take("tables", s.tables, 1, LSH::kMaxTables);
-    numbers.take("bits", s.bits, 0, LSH::kMaxBits);
-    numbers.take("probes", s.probes, 1, 1 << 20);
-    numbers.take("checks", s.checks, 1, INT32_MAX);
-    numbers.take("few", s.few, 1, INT32_MAX);
-    numbers.take("seed", s.seed);
-    numbers.done();
+    take_settings(settings, {{"tables", &s.tables, 1, LSH::kMaxTables}, {"bits", &s.bits, 0, LSH::kMaxBits},
+                             {"probes", &s.probes, 1, 1 << 20}, {"checks", &s.checks}, {"few", &s.few}, seed(s.seed)});
     if (s.few >= rows) return std::make_unique<LSHList>(rows, width, s.checks, s.seed, source);
     return std::make_unique<LSH>(rows, width, s, source);
   }
   if (settings.kind == "scan") {
     ScanSettings s;
-    numbers.take("checks", s.checks, 1, INT32_MAX);
-    numbers.take("reach", s.reach, 0, 100);
-    numbers.take("cells_from", s.cells_from, 1, INT32_MAX);
-    numbers.take("seed", s.seed);
-    numbers.done();
+    take_settings(settings, {{"checks", &s.checks}, {"reach", &s.reach, 0, 100}, {"cells_from", &s.cells_from}, seed(s.seed)});
     s.by_distance = settings.by_distance;
     return std::make_unique<Scan>(rows, width, s, source);
   }

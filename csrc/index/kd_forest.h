@@ -82,12 +82,13 @@ class KDForest final : public CandidateIndex {
 
   int32_t max_candidates() const override { return std::min(settings_.checks, capacity_); }
 
-  int32_t propose(const float* query, Scratch& scratch, int32_t* out) const override {
+  int32_t propose(const float* query, int32_t* out) const override {
     if (size_ <= max_candidates()) {
       int32_t n = 0;
       trees_[0].each_row([&](int32_t row) { out[n++] = row; });
       return n;
     }
+    BucketScratch& scratch = own_scratch<BucketScratch>();
     auto& heap = scratch.heap;
     heap.clear();
     const int32_t budget = settings_.checks;
@@ -112,7 +113,7 @@ class KDForest final : public CandidateIndex {
     }
     const size_t needed = at(visits) * kScanned + 1;
     if (scratch.found.size() < needed) scratch.found.resize(needed);
-    Scratch::Found* end = scratch.found.data();
+    Found* end = scratch.found.data();
     for (int32_t i = 0; i < visits; ++i)
       end = scan_chain(trees_[at(scratch.visits[at(i)].table)].pool(), scratch.visits[at(i)].block, sketch, 0, end);
     return propose_nearest(scratch, static_cast<size_t>(end - scratch.found.data()), max_candidates(), out);
@@ -177,7 +178,7 @@ class KDForest final : public CandidateIndex {
 
   // Trees need no centre, sketches do.
   void watch_centre(const float* projections) {
-    if (!projection_.watch(projections, size_)) return;
+    if (!projection_.watch(projections, size_, projection_.padded())) return;
     std::vector<int32_t> present;
     rows(present);
     std::vector<float> word(at(word_size_));

@@ -56,10 +56,8 @@ class KDTree {
       slot(slots, row) = chain_insert(pool_, give_block(node), row, sketch);
     } else if (pool_[head].next == 0 && pool_[head].count() < leaf_) {
       slot(slots, row) = chain_insert(pool_, head, row, sketch);
-    } else if (pool_[head].next == 0) {
-      split_full(node, row, word, sketch, slots, source);
     } else {
-      split_chain(node, row, word, sketch, slots, source);
+      split_leaf(node, row, word, sketch, slots, source);
     }
   }
 
@@ -274,16 +272,18 @@ class KDTree {
     }
   }
 
-  void split_full(int32_t node, int32_t row, const float* word, uint32_t sketch, LazyArray<int32_t>& slots,
+  // A full leaf becomes two. A chain holds equal words: another equal one joins it, a different one is split off alone.
+  void split_leaf(int32_t node, int32_t row, const float* word, uint32_t sketch, LazyArray<int32_t>& slots,
                   const WordSource* source) {
     const int32_t head = nodes_[at(node)].down;
     const Bucket old = pool_[head];
+    const bool is_chain = old.next != 0;
     const float* words[kBucketEntries + 1];
-    float values[kSample];
+    float values[kBucketEntries + 1];
     int32_t entries[kBucketEntries + 1], n = 0;
     fetched_.resize(at(kBucketEntries + 1) * at(rotated_size()));
     float* plain = fetched_.data() + at(kBucketEntries) * at(rotated_size());
-    for (int32_t e = 0; e < kBucketEntries; ++e) {
+    for (int32_t e = 0; e < kBucketEntries && !(is_chain && n == 1); ++e) {
       if (old.row_plus_one[e] == 0) continue;
       float* to = fetched_.data() + at(n) * at(rotated_size());
       source->fetch(old.row_plus_one[e] - 1, plain);
@@ -302,38 +302,18 @@ class KDTree {
     nodes_[at(node)].dim = dim;
     nodes_[at(node)].split = split;
     const int32_t children = make_children(node);
-    for (int32_t e = 0; e < kBucketEntries; ++e) pool_[head].row_plus_one[e] = 0;
-    own(children, head);
-    const int32_t heads[2] = {head, give_block(children + 1)};
-    for (int32_t i = 0; i < n; ++i) {
-      const int32_t moved = old.row_plus_one[entries[i]] - 1;
-      slot(slots, moved) = chain_insert(pool_, heads[words[i][dim] >= split], moved, old.sketch[entries[i]]);
+    const bool above = word[dim] >= split, head_above = is_chain && !above;
+    own(children + head_above, head);
+    int32_t heads[2] = {head, head};
+    heads[!head_above] = give_block(children + !head_above);
+    if (!is_chain) {
+      for (int32_t e = 0; e < kBucketEntries; ++e) pool_[head].row_plus_one[e] = 0;
+      for (int32_t i = 0; i < n; ++i) {
+        const int32_t moved = old.row_plus_one[entries[i]] - 1;
+        slot(slots, moved) = chain_insert(pool_, heads[words[i][dim] >= split], moved, old.sketch[entries[i]]);
+      }
     }
-    slot(slots, row) = chain_insert(pool_, heads[word[dim] >= split], row, sketch);
-  }
-
-  // A chain holds equal words: another equal one joins it, a different one is split off alone.
-  void split_chain(int32_t node, int32_t row, const float* word, uint32_t sketch, LazyArray<int32_t>& slots,
-                   const WordSource* source) {
-    const int32_t head = nodes_[at(node)].down;
-    fetched_.resize(at(kBucketEntries + 1) * at(rotated_size()));
-    float* plain = fetched_.data() + at(rotated_size());
-    int32_t entry = 0;
-    while (pool_[head].row_plus_one[entry] == 0) ++entry;
-    source->fetch(pool_[head].row_plus_one[entry] - 1, plain);
-    rotate(plain, fetched_.data());
-    const float* words[2] = {fetched_.data(), word};
-    const int32_t dim = draw_dim(words, 2);
-    if (dim == kLeaf) {
-      slot(slots, row) = chain_insert(pool_, head, row, sketch);
-      return;
-    }
-    const bool above = word[dim] > words[0][dim];
-    nodes_[at(node)].dim = dim;
-    nodes_[at(node)].split = above ? between(words[0][dim], word[dim]) : between(word[dim], words[0][dim]);
-    const int32_t children = make_children(node);
-    own(children + !above, head);
-    slot(slots, row) = chain_insert(pool_, give_block(children + above), row, sketch);
+    slot(slots, row) = chain_insert(pool_, heads[above], row, sketch);
   }
 
   // Chooses a split of the words order[0, n) and parts them; returns how many lie below, 0 when all words are equal.

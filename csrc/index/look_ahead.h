@@ -23,8 +23,6 @@ struct Coming {
   int64_t stride = 0, steps = 0;
 };
 
-#if SPARSAM_VECTOR_BYTES == 64
-
 constexpr int64_t kFewestAhead = 1024;  // words; the codes of fewer are in the nearest cache anyway
 
 template <class T>
@@ -44,12 +42,12 @@ class LookAhead final : public Search<T> {
     return 2 * asked.heads <= kCoarseHeads && coming_.steps > 1 &&
            int64_t(asked.memory.written().size()) >= kFewestAhead && has_coarse_words(asked.memory, asked.similarity);
   }
+#if SPARSAM_VECTOR_BYTES == 64
   void search(const Queries<T>& asked) override {
     const Memory<T>& memory = asked.memory;
     const int heads = asked.heads, k = asked.k;
     const T floor = score_of_blanks(memory, int64_t(memory.written().size()), k);
-    best_.clear();
-    for (int h = 0; h < heads; ++h) best_.emplace_back(k, asked.rows + h * k, asked.scores + h * k);
+    asked.begin(best_);
     if (left_ == 0) look(memory, heads);
     const int first = int(codes_.size()) - left_ * heads;
     --left_;
@@ -88,34 +86,25 @@ class LookAhead final : public Search<T> {
     for (size_t c = 0; c < bounds_.size(); ++c) {
       if (c > 0) check_interrupt();
       const int64_t begin = int64_t(c) * kCoarseBlocks;
-      find_bounds(int(codes_.size()), coarse, codes_.data(), memory.width(), begin,
-                  int(std::min<int64_t>(kCoarseBlocks, blocks_ - begin)), bounds_[c]);
+      bounds_[c].find(int(codes_.size()), coarse, codes_.data(), memory.width(), begin,
+                      int(std::min<int64_t>(kCoarseBlocks, blocks_ - begin)));
     }
   }
+  int64_t words_ = 0, blocks_ = 0;  // that there were when bounds were found
+  std::vector<CoarseQuery> codes_;  // step by step, head by head
+  std::vector<CoarseBounds> bounds_;
+  std::vector<Best<T>> best_;
+  std::vector<T> query_;
+#else
+  void search(const Queries<T>&) override {}  // it serves nothing
+
+ private:
+#endif
   bool is_changed(int32_t row) const { return std::find(changed_.begin(), changed_.end(), row) != changed_.end(); }
 
   Coming<T> coming_;
-  std::vector<Best<T>> best_;
   int left_ = 0;                    // steps whose queries have bounds and were not asked yet
-  int64_t words_ = 0, blocks_ = 0;  // that there were then
   std::vector<int32_t> changed_;    // rows written since
-  std::vector<CoarseQuery> codes_;  // step by step, head by head
-  std::vector<CoarseBounds> bounds_;
-  std::vector<T> query_;
 };
-
-#else
-
-template <class T>
-class LookAhead final : public Search<T> {
- public:
-  void expect(const Coming<T>&) {}
-  void note(const int32_t*, int) {}
-  void forget() {}
-  bool serves(const Queries<T>&) const override { return false; }
-  void search(const Queries<T>&) override {}
-};
-
-#endif
 
 }  // namespace sparsam::SPARSAM_ISA

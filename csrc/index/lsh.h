@@ -38,8 +38,7 @@ class LSH final : public CandidateIndex {
   LSH(int32_t capacity, int32_t word_size, const LSHSettings& settings, const WordSource* source = nullptr)
       : CandidateIndex(capacity, word_size),
         settings_(with_bits(settings, capacity)),
-        projection_(word_size, std::max(kListBits, kSketchBits + settings_.tables * settings_.bits), settings_.seed),
-        place_(at(capacity)) {
+        projection_(word_size, std::max(kListBits, kSketchBits + settings_.tables * settings_.bits), settings_.seed) {
     source_ = source;
   }
 
@@ -51,23 +50,19 @@ class LSH final : public CandidateIndex {
       hash(projections, keys);
       tables_->insert(row, keys, sketch(projections));
     } else {
-      add(row, long_sketch(projections));
+      list_.insert(row, {long_sketch(projections)});
     }
-    if (list_.size() > settings_.few)
-      begin_tables();
-    else
-      watch_centre(projections);
+    if (list_.size() <= settings_.few) return watch_centre(projections);
+    projection_.centre_on(list_.rows().data(), list_.size(), word_size_, *source_);
+    hash_again();
   }
 
   void take(int32_t row) override {
     if (tables_) {
       tables_->remove(row);
-      if (tables_->size() < settings_.few / 4 && source_ != nullptr) end_tables();
+      if (tables_->size() < settings_.few / 4 && source_ != nullptr) hash_again();
     } else {
-      const int32_t place = place_[at(row)] - 1;
-      place_[at(list_.row(list_.size() - 1))] = place + 1;
-      place_[at(row)] = 0;
-      list_.take(place);
+      list_.remove(row);
     }
   }
 
@@ -80,19 +75,18 @@ class LSH final : public CandidateIndex {
       hash(projections, keys);
       tables_->update(row, keys, sketch(projections));
     } else {
-      list_.set(place_[at(row)] - 1, {long_sketch(projections)});
+      list_.set(row, {long_sketch(projections)});
     }
     watch_centre(projections);
   }
 
   bool contains(int32_t row) const override {
-    return row >= 0 && row < capacity_ && (tables_ ? tables_->contains(row) : place_[at(row)] != 0);
+    return row >= 0 && row < capacity_ && (tables_ ? tables_->contains(row) : list_.contains(row));
   }
   int32_t size() const override { return tables_ ? tables_->size() : list_.size(); }
 
   void clear() override {
     tables_.reset();
-    for (const int32_t row : list_.rows()) place_[at(row)] = 0;
     list_.clear();
     projection_.forget();
     insertions_ = 0;
@@ -100,11 +94,12 @@ class LSH final : public CandidateIndex {
 
   int32_t max_candidates() const override { return std::min(settings_.checks, capacity_); }
 
-  int32_t propose(const float* query, Scratch& scratch, int32_t* out) const override {
+  int32_t propose(const float* query, int32_t* out) const override {
+    Scratch& scratch = own_scratch<Scratch>();
     scratch.numbers.resize(at(projection_.padded()));
     float* projections = scratch.numbers.data();
     project(query, projections);
-    if (tables_ == nullptr) return list_.nearest({long_sketch(projections)}, max_candidates(), scratch.distances, scratch.seen, out);
+    if (tables_ == nullptr) return list_.nearest({long_sketch(projections)}, max_candidates(), scratch.list, out);
     if (size() <= max_candidates()) {
       int32_t n = 0;
       tables_->each([&](int32_t row, uint32_t) { out[n++] = row; });
@@ -130,11 +125,14 @@ class LSH final : public CandidateIndex {
   }
 
   size_t bytes() const override {
-    const size_t held = tables_ ? tables_->bytes() : list_.bytes() + at(list_.size()) * sizeof(int32_t);
+    const size_t held = tables_ ? tables_->bytes() : list_.bytes();
     return held + projection_.bytes();
   }
 
  private:
+  struct Scratch : BucketScratch {
+    SketchScratch list;
+  };
   static constexpr int32_t kSketchBits = 32, kListBits = 64;
   static constexpr int32_t kMaxProjections = kSketchBits + kMaxTables * kMaxBits + Projection::kLanes;
   static_assert(kListBits == 2 * kSketchBits && kListBits % Projection::kLanes == 0);
@@ -169,10 +167,10 @@ class LSH final : public CandidateIndex {
     return n;
   }
 
-  size_t scan(const Scratch::Visit* visits, int32_t n, uint32_t sketch, Scratch& scratch, size_t found) const {
+  size_t scan(const Visit* visits, int32_t n, uint32_t sketch, Scratch& scratch, size_t found) const {
     const size_t needed = found + at(n) * kScanned + 1;
     if (scratch.found.size() < needed) scratch.found.resize(needed);
-    Scratch::Found* end = scratch.found.data() + found;
+    Found* end = scratch.found.data() + found;
     for (int32_t i = 0; i < n; ++i) end = tables_->scan(visits[i], sketch, end);
     return static_cast<size_t>(end - scratch.found.data());
   }
@@ -180,7 +178,7 @@ class LSH final : public CandidateIndex {
   // Words that crowd far from the query (a memory at the start of training) leave all likely buckets empty.
   size_t read_further(const float* projections, int32_t visited, Scratch& scratch, size_t found) const {
     ProbeOrder order(tables_->directory(), settings_.tables, settings_.bits, projections + kSketchBits, scratch.heap);
-    Scratch::Visit visit;
+    Visit visit;
     const int64_t most = int64_t{kPatience} * settings_.probes;
     for (int64_t i = 0; i < most && found < at(settings_.checks) && order.next(visit); ++i)
       if (i >= visited) found = scan(&visit, 1, sketch(projections), scratch, found);
@@ -193,30 +191,16 @@ class LSH final : public CandidateIndex {
     if (projection_.watch(projections, size(), projected())) hash_again();
   }
 
-  // All words about the present centre.
+  // All words about the present centre, in tables or in the list as their number asks for.
   void hash_again() {
     std::vector<int32_t> present;
     rows(present);
+    if (tables_ && tables_->size() < settings_.few / 4) tables_.reset();
     take_in(present.data(), static_cast<int32_t>(present.size()), 1);
   }
-
-  void begin_tables() {
-    projection_.centre_on(list_.rows().data(), list_.size(), word_size_, *source_);
-    hash_again();
-  }
-
-  void end_tables() {
-    std::vector<int32_t> present;
-    rows(present);
-    tables_.reset();
-    take_in(present.data(), static_cast<int32_t>(present.size()), 1);
-  }
-
-  void add(int32_t row, uint64_t sketch) { place_[at(row)] = list_.push(row, {sketch}) + 1; }
 
   // Holds these rows and no others; words are read from the source and hashed about the centre.
   void take_in(const int32_t* rows, int32_t n, int threads) {
-    for (const int32_t row : list_.rows()) place_[at(row)] = 0;
     list_.clear();
     if (n > settings_.few && tables_ == nullptr)
       tables_ = std::make_unique<LSHTables>(capacity_, settings_.tables, settings_.bits);
@@ -235,13 +219,12 @@ class LSH final : public CandidateIndex {
       throw;
     }
     if (tables_) return tables_->fill(rows, sketches.data(), n, threads);
-    for (int32_t i = 0; i < n; ++i) add(rows[i], sketches[at(i)]);
+    for (int32_t i = 0; i < n; ++i) list_.insert(rows[i], {sketches[at(i)]});
   }
 
   LSHSettings settings_;
   CentredProjection projection_;
   SketchList<> list_;
-  LazyArray<int32_t> place_;           // in the list, plus one
   std::unique_ptr<LSHTables> tables_;  // null while the list will do
 };
 

@@ -17,7 +17,6 @@
 #include "index/projection.h"
 #include "index/sample_centre.h"
 #include "index/sketch_list.h"
-#include "support/row_map.h"
 
 namespace sparsam::SPARSAM_ISA {
 
@@ -33,29 +32,25 @@ class LSHList final : public CandidateIndex {
   bool is_value() const override { return true; }
 
   void put(int32_t row, const float* word) override {
-    places_.insert(row, list_.push(row, sketch(word)));
+    list_.insert(row, sketch(word));
     centre_.inserted(row);
   }
 
   void take(int32_t row) override {
-    const int32_t place = places_.find(row);
-    places_.move(list_.row(list_.size() - 1), place);
-    places_.erase(row);
-    list_.take(place);
+    list_.remove(row);
     centre_.removed(row);
   }
 
   void replace(int32_t row, const float* word) override {
-    list_.set(places_.find(row), sketch(word));
+    list_.set(row, sketch(word));
     centre_.updated(row);
   }
 
-  bool contains(int32_t row) const override { return row >= 0 && places_.find(row) >= 0; }
+  bool contains(int32_t row) const override { return row >= 0 && list_.contains(row); }
   int32_t size() const override { return list_.size(); }
 
   void clear() override {
     list_.clear();
-    places_.clear();
     centre_.clear();
     std::fill(shift_.begin(), shift_.end(), 0.0f);
   }
@@ -69,8 +64,8 @@ class LSHList final : public CandidateIndex {
 
   int32_t max_candidates() const override { return std::min(checks_, capacity_); }
 
-  int32_t propose(const float* query, Scratch& scratch, int32_t* out) const override {
-    return list_.nearest(sketch(query), max_candidates(), scratch.distances, scratch.seen, out);
+  int32_t propose(const float* query, int32_t* out) const override {
+    return list_.nearest(sketch(query), max_candidates(), own_scratch<SketchScratch>(), out);
   }
 
   void rows(std::vector<int32_t>& out) const override {
@@ -80,14 +75,14 @@ class LSHList final : public CandidateIndex {
   void fill(const int32_t* rows, int32_t n, int threads) override {
     for (int32_t i = 0; i < n; ++i) {
       if (i % 4096 == 0) check_interrupt();
-      places_.insert(rows[i], list_.push(rows[i], {}));
+      list_.insert(rows[i], {});
       centre_.inserted(rows[i]);
     }
     if (n > 0) centre_.refresh({}, *source_);
     sketch_all(threads);
   }
 
-  size_t bytes() const override { return list_.bytes() + places_.bytes() + projection_.bytes(); }
+  size_t bytes() const override { return list_.bytes() + projection_.bytes(); }
 
  private:
   static constexpr int32_t kBits = 128;
@@ -106,13 +101,12 @@ class LSHList final : public CandidateIndex {
   void sketch_all(int threads) {
     projection_.project(centre_.centre(), shift_.data(), kBits);
     fetch_all(list_.rows().data(), size(), threads,
-              [&] { return [&](int32_t place, const float* word) { list_.set(place, sketch(word)); }; });
+              [&] { return [&](int32_t place, const float* word) { list_.set_at(place, sketch(word)); }; });
   }
 
   int32_t checks_;
   Projection projection_;
   Sketches list_;
-  RowMap places_;
   SampleCentre centre_;
   std::vector<float> shift_;  // projections of the centre
 };

@@ -51,7 +51,7 @@ class ProbeOrder {
     for (int32_t t = 0; t < tables; ++t) order_bits(t, margins + t * bits);
   }
 
-  bool next(CandidateIndex::Scratch::Visit& visit) {
+  bool next(Visit& visit) {
     if (started_ < tables_) {
       const int32_t t = started_++;
       if (bits_ > 0) heap_push(heap_, {cost_[t][0], 1 << bit_[t][0], t});
@@ -107,9 +107,6 @@ class ProbeOrder {
 class LSHTables {
  public:
   static constexpr int32_t kLoad = 4;  // rows per bucket
-
-  using Visit = CandidateIndex::Scratch::Visit;
-  using Found = CandidateIndex::Scratch::Found;
 
   LSHTables(int32_t capacity, int32_t tables, int32_t bits)
       : tables_(tables), bits_(bits), records_(at(capacity) * at(tables)), occupied_((size_t{1} << bits) / 64 + 1) {

@@ -18,11 +18,12 @@ class IndexPool {
     Shelf& s = shelf();
     {
       const std::lock_guard<std::mutex> hold(s.lock);
-      for (size_t i = s.kept.size(); i-- > 0;) {
-        const CandidateIndex& index = *s.kept[i].index;
-        if (index.capacity() != rows || index.word_size() != width || !(s.kept[i].settings == settings)) continue;
-        auto found = std::move(s.kept[i].index);
-        s.kept.erase(s.kept.begin() + static_cast<std::ptrdiff_t>(i));
+      const auto at = std::find_if(s.kept.rbegin(), s.kept.rend(), [&](const Kept& kept) {
+        return kept.index->capacity() == rows && kept.index->word_size() == width && kept.settings == settings;
+      });
+      if (at != s.kept.rend()) {
+        auto found = std::move(at->index);
+        s.kept.erase(std::next(at).base());
         return found;
       }
     }
@@ -33,10 +34,10 @@ class IndexPool {
     index->clear();
     index->bind(nullptr);
     Shelf& s = shelf();
-    std::unique_ptr<CandidateIndex> oldest;  // freed outside the lock
+    Kept oldest;  // freed outside the lock
     const std::lock_guard<std::mutex> hold(s.lock);
     if (s.kept.size() == kMost) {
-      oldest = std::move(s.kept.front().index);
+      oldest = std::move(s.kept.front());
       s.kept.erase(s.kept.begin());
     }
     s.kept.push_back({settings, std::move(index)});
@@ -264,8 +265,8 @@ std::shared_ptr<const IndexedBase> MemoryIndex<T>::base_of(const InitialWords<T>
 }
 
 template <class T>
-void MemoryIndex<T>::propose(const T* queries, int32_t width, const T* norms, int heads,
-                             CandidateIndex::Scratch& scratch, int32_t* out, int32_t stride, int32_t* counts) {
+void MemoryIndex<T>::propose(const T* queries, int32_t width, const T* norms, int heads, int32_t* out,
+                             int32_t stride, int32_t* counts) {
   const size_t size = word_.size();
   queries_.resize(size * size_t(heads));
   for (int h = 0; h < heads; ++h) {
@@ -274,13 +275,13 @@ void MemoryIndex<T>::propose(const T* queries, int32_t width, const T* norms, in
     for (size_t j = 0; j < size; ++j)
       queries_[size_t(h) * size + j] = usable ? static_cast<float>(queries[size_t(h) * width + j] * scale) : 0.0f;
   }
-  index_->query_all(queries_.data(), heads, scratch, out, stride, counts, nullptr);
+  index_->query_all(queries_.data(), heads, out, stride, counts, nullptr);
   if (base_ == nullptr) return;
   const CandidateIndex& base = *base_->index;
   const int32_t most = base.max_candidates();
   base_rows_.resize(size_t(most) * size_t(heads));
   base_counts_.resize(size_t(heads));
-  base.query_all(queries_.data(), heads, scratch, base_rows_.data(), most, base_counts_.data(), hidden_.data());
+  base.query_all(queries_.data(), heads, base_rows_.data(), most, base_counts_.data(), hidden_.data());
   for (int h = 0; h < heads; ++h) {
     std::copy_n(base_rows_.data() + h * most, base_counts_[size_t(h)], out + h * stride + counts[h]);
     counts[h] += base_counts_[size_t(h)];

@@ -97,13 +97,7 @@ class MemoryIndex final : public WordIndex {
   }
   // Rows that may be among the most similar ones to queries that are finite and not zero; query h begins at
   // queries + h * width. Those for head h go to out + h * stride, their number to counts[h].
-  void propose(const T* queries, int32_t width, const T* norms, int heads, CandidateIndex::Scratch& scratch,
-               int32_t* out, int32_t stride, int32_t* counts);
-  int32_t propose(const T* query, T norm, CandidateIndex::Scratch& scratch, int32_t* out) {
-    int32_t count = 0;
-    propose(query, 0, &norm, 1, scratch, out, max_candidates(), &count);
-    return count;
-  }
+  void propose(const T* queries, int32_t width, const T* norms, int heads, int32_t* out, int32_t stride, int32_t* counts);
   // Rows of words that the index cannot place, ascending.
   const std::set<int32_t>& unplaced() const { return unplaced_; }
   // The first row from `from` on whose word is zero.

@@ -34,7 +34,7 @@ class CandidateSearch final : public Search<T> {
     const int heads = asked.heads, k = asked.k, most = std::max(index_->max_candidates(), k);
     rows_.resize(size_t(heads) * most);
     counts_.assign(size_t(heads), 0);
-    index_->propose(asked.words, memory.stride(), asked.norms, heads, scratch_, rows_.data(), most, counts_.data());
+    index_->propose(asked.words, memory.stride(), asked.norms, heads, rows_.data(), most, counts_.data());
     for (int h = 0; h < heads; ++h) {
       int32_t* found = rows_.data() + size_t(h) * most;
       // Every word scores the same against a zero query, and nothing is similar to one that is not finite.
@@ -44,9 +44,8 @@ class CandidateSearch final : public Search<T> {
       }
       for (int i = 0; i < counts_[h]; ++i) memory.prefetch(found[i]);
     }
-    best_.clear();
+    asked.begin(best_);
     for (int h = 0; h < heads; ++h) {
-      best_.emplace_back(k, asked.rows + h * k, asked.scores + h * k);
       const int32_t* found = rows_.data() + size_t(h) * most;
       constexpr int kStretch = kBlocks * RowBlock<T>::kRows;
       for (int at = 0; at < counts_[h]; at += kStretch)
@@ -76,7 +75,6 @@ class CandidateSearch final : public Search<T> {
   MemoryIndex<T>* index_ = nullptr;
   uint32_t searches_ = 0;
   std::vector<Best<T>> best_;
-  CandidateIndex::Scratch scratch_;
   std::vector<int32_t> rows_, counts_;
 };
 

@@ -59,8 +59,8 @@ class Projection {
   size_t bytes() const { return directions_.size() * sizeof(float); }
 
   // out[0, padded()): the projections of a word, or the first `count` of them in whole groups of kLanes.
-  void project(const float* __restrict word, float* __restrict out) const { project(word, out, padded_); }
-  void project(const float* __restrict word, float* __restrict out, int32_t count) const {
+  void project(const float* __restrict word, float* __restrict out, int32_t count = INT32_MAX) const {
+    count = std::min(count, padded_);
     for (int32_t first = 0; first < count; first += kLanes) {
       const float* __restrict d = directions_.data() + static_cast<size_t>(first) * static_cast<size_t>(word_size_);
       float sum[kLanes] = {};
@@ -121,15 +121,14 @@ class CentredProjection {
   size_t bytes() const { return projection_.bytes() + 3 * size() * sizeof(float); }
 
   // out[0, padded()), or the first `count` of them, in whole groups of Projection::kLanes.
-  void project(const float* word, float* out) const { project(word, out, padded()); }
-  void project(const float* word, float* out, int32_t count) const {
+  void project(const float* word, float* out, int32_t count = INT32_MAX) const {
+    count = std::min(count, padded());
     projection_.project(word, out, count);
     for (int32_t j = 0; j < count; ++j) out[j] -= centre_[static_cast<size_t>(j)];
   }
 
   // Takes note of an inserted word's projections; true when the centre was moved to the mean of the latest ones.
-  // With `used`, of the first `used` projections.
-  bool watch(const float* projections, int32_t indexed) { return watch(projections, indexed, padded()); }
+  // Of the first `used` projections.
   bool watch(const float* projections, int32_t indexed, int32_t used) {
     if (used_ != static_cast<size_t>(used)) restart();
     used_ = static_cast<size_t>(used);

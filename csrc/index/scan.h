@@ -114,7 +114,7 @@ class Scan final : public CandidateIndex {
 
   int32_t max_candidates() const override { return std::min(settings_.checks, capacity_); }
 
-  void query_all(const float* queries, int heads, Scratch& scratch, int32_t* out, int32_t stride, int32_t* counts,
+  void query_all(const float* queries, int heads, int32_t* out, int32_t stride, int32_t* counts,
                  const uint64_t* hidden) const override {
     if (size() <= settings_.checks) {
       for (int h = 0; h < heads; ++h) {
@@ -126,14 +126,15 @@ class Scan final : public CandidateIndex {
       return;
     }
     const WordCodes& codes = list_.codes();
-    std::vector<Head>& best = scratch_heads(scratch, heads);
+    Scratch& scratch = own_scratch<Scratch>();
+    std::vector<BestCodes>& best = scratch.best;
+    if (best.size() < at(heads)) best.resize(at(heads));
     scratch.bytes.resize(at(heads) * at(codes.components()));
-    scratch.least.resize(at(heads));
-    scratch.numbers.resize(at(codes.work_size()));
+    scratch.work.resize(at(codes.work_size()));
     for (int h = 0; h < heads; ++h) {
       const WordCodes::Query made =
           codes.prepare(queries + h * word_size_, scratch.bytes.data() + at(h) * at(codes.components()),
-                         scratch.numbers.data());
+                         scratch.work.data());
       best[at(h)].set_query(made.unit, made.base, made.constant);
     }
     const CodeReader list(list_, hidden, growing_ ? growing_->hidden() : nullptr);
@@ -147,7 +148,7 @@ class Scan final : public CandidateIndex {
                    scratch.products.data() + at(of_some) * at(cells->count()),
                    scratch.bytes.data() + at(h) * at(codes.components()), scratch);
       }
-      if (growing_) CodeReader(growing_->late(), hidden, nullptr).scan(best.data(), heads, scratch, 1);
+      if (growing_) CodeReader(growing_->late(), hidden, nullptr).scan(best.data(), heads, scratch.bytes.data(), 1);
       for (int h = 0; h < heads; ++h) counts[h] = best[at(h)].finish(out + h * stride);
       return;
     }
@@ -155,14 +156,14 @@ class Scan final : public CandidateIndex {
     // about four times as many words reach as are wanted; should they be too few, the scan is done again without it.
     const int32_t guess = std::max(1, settings_.checks * kMargin / kSampled);
     for (int h = 0; h < heads; ++h) best[at(h)].begin(guess);
-    list.scan(best.data(), heads, scratch, kSampled);
+    list.scan(best.data(), heads, scratch.bytes.data(), kSampled);
     for (int h = 0; h < heads; ++h) best[at(h)].begin(settings_.checks, best[at(h)].lowest());
-    list.scan(best.data(), heads, scratch, 1);
+    list.scan(best.data(), heads, scratch.bytes.data(), 1);
     bool full = true;
     for (int h = 0; h < heads; ++h) full &= best[at(h)].is_full();
     if (!full) {
       for (int h = 0; h < heads; ++h) best[at(h)].begin(settings_.checks);
-      list.scan(best.data(), heads, scratch, 1);
+      list.scan(best.data(), heads, scratch.bytes.data(), 1);
     }
     for (int h = 0; h < heads; ++h) counts[h] = best[at(h)].finish(out + h * stride);
   }
@@ -199,12 +200,15 @@ class Scan final : public CandidateIndex {
   }
 
  private:
-  using Head = Scratch::Head;
   static constexpr int32_t kSampled = 16, kMargin = 4;  // blocks of which one is sampled; see query_all
-  static std::vector<Head>& scratch_heads(Scratch& scratch, int heads) {
-    if (scratch.heads.size() < at(heads)) scratch.heads.resize(at(heads));
-    return scratch.heads;
-  }
+
+  struct Scratch {
+    std::vector<BestCodes> best;  // of each head
+    std::vector<int8_t> bytes;    // the heads' queries
+    std::vector<float> work, products;
+    std::vector<int32_t> cells;
+    std::vector<Cells::Part> parts;
+  };
 
   // Before a change: an index that was frozen is one no more. Returns the list that words are written to.
   CodeList& changing() {
@@ -246,11 +250,11 @@ class Scan final : public CandidateIndex {
   }
 
   // The best words of the cells nearest to a query, and of those that may hold as good ones.
-  void read_cells(const Cells& cells, const CodeReader& list, Head& head, const float* query, const float* products,
+  void read_cells(const Cells& cells, const CodeReader& list, BestCodes& head, const float* query, const float* products,
                   const int8_t* bytes, Scratch& scratch) const {
     scratch.cells.resize(at(cells.count()));
-    scratch.parts.resize(2 * at(cells.count()));
-    auto* parts = reinterpret_cast<Cells::Part*>(scratch.parts.data());
+    scratch.parts.resize(at(cells.count()));
+    Cells::Part* parts = scratch.parts.data();
     int32_t near[Cells::kNear];
     cells.nearest(products, near);
     for (int32_t i = 0; i < Cells::kNear; ++i) parts[i] = cells.whole(near[i]);

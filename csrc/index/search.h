@@ -5,35 +5,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "memory/shape.h"
 #include "memory/words.h"
 #include "support/simd.h"
 
 namespace sparsam::SPARSAM_ISA {
-
-// The R queries of a step, and where the K most similar rows of each and their scores go, best first.
-template <class T>
-struct Queries {
-  const Memory<T>& memory;
-  Similarity similarity;
-  const T* words;  // (R, stride)
-  const T* norms;  // (R)
-  int heads, k;
-  int32_t* rows;  // (R, K)
-  T* scores;      // (R, K)
-
-  const T* word(int h) const { return words + h * memory.stride(); }
-};
-
-// A way of searching. Its scratch arrays are its own and serve one memory after the other, by one thread at a time.
-template <class T>
-class Search {
- public:
-  virtual ~Search() = default;
-  virtual bool serves(const Queries<T>& asked) const = 0;
-  virtual void search(const Queries<T>& asked) = 0;
-};
 
 // The best K rows seen so far, best first; ties go to the lowest row.
 template <class T>
@@ -70,6 +48,33 @@ class Best {
   T worst_ = -std::numeric_limits<T>::infinity();
   int32_t* rows_;
   T* scores_;
+};
+
+// The R queries of a step, and where the K most similar rows of each and their scores go, best first.
+template <class T>
+struct Queries {
+  const Memory<T>& memory;
+  Similarity similarity;
+  const T* words;  // (R, stride)
+  const T* norms;  // (R)
+  int heads, k;
+  int32_t* rows;  // (R, K)
+  T* scores;      // (R, K)
+
+  const T* word(int h) const { return words + h * memory.stride(); }
+  void begin(std::vector<Best<T>>& best) const {  // one for each head, which writes to its rows and scores
+    best.clear();
+    for (int h = 0; h < heads; ++h) best.emplace_back(k, rows + h * k, scores + h * k);
+  }
+};
+
+// A way of searching. Its scratch arrays are its own and serve one memory after the other, by one thread at a time.
+template <class T>
+class Search {
+ public:
+  virtual ~Search() = default;
+  virtual bool serves(const Queries<T>& asked) const = 0;
+  virtual void search(const Queries<T>& asked) = 0;
 };
 
 }  // namespace sparsam::SPARSAM_ISA

@@ -16,12 +16,18 @@
 #include <vector>
 
 #include "index/candidate_index.h"
+#include "support/row_map.h"
 
 #if defined(__AVX512BW__) || defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
 namespace sparsam::SPARSAM_ISA {
+
+struct SketchScratch {
+  std::vector<uint8_t> distances;
+  std::vector<int32_t> edge;  // rows at the distance that only some of can be taken from
+};
 
 // With so many numbers of 64 signs to a sketch.
 template <int kLongs = 1>
@@ -31,36 +37,39 @@ class SketchList {
   static_assert(kLongs >= 1 && kLongs <= 3);  // distances are kept in bytes, of which 255 is none
 
   int32_t size() const { return static_cast<int32_t>(rows_.size()); }
-  int32_t row(int32_t place) const { return rows_[static_cast<size_t>(place)]; }
+  bool contains(int32_t row) const { return places_.find(row) >= 0; }
   const std::vector<int32_t>& rows() const { return rows_; }
-  size_t bytes() const { return rows_.size() * (sizeof(int32_t) + sizeof(Sketch)); }
+  size_t bytes() const { return rows_.size() * (sizeof(int32_t) + sizeof(Sketch)) + places_.bytes(); }
 
-  // Returns the entry's place.
-  int32_t push(int32_t row, const Sketch& sketch) {
-    const auto place = static_cast<int32_t>(rows_.size());
+  void insert(int32_t row, const Sketch& sketch) {
+    const int32_t place = size();
     rows_.push_back(row);
+    places_.insert(row, place);
     if (sketches_.size() < rows_.size() * kLongs) sketches_.resize(sketches_.size() + kBlock * kLongs);
-    set(place, sketch);
-    return place;
+    set_at(place, sketch);
   }
-  void set(int32_t place, const Sketch& sketch) {
+  void set(int32_t row, const Sketch& sketch) { set_at(places_.find(row), sketch); }
+  void set_at(int32_t place, const Sketch& sketch) {
     for (size_t l = 0; l < kLongs; ++l) sketches_[at(place, l)] = sketch[l];
   }
-  // The last entry moves to this place.
-  void take(int32_t place) {
-    const auto last = static_cast<int32_t>(rows_.size()) - 1;
+  // The last entry moves to the row's place.
+  void remove(int32_t row) {
+    const int32_t place = places_.find(row), last = size() - 1;
+    places_.move(rows_.back(), place);
+    places_.erase(row);
     rows_[static_cast<size_t>(place)] = rows_.back();
     for (size_t l = 0; l < kLongs; ++l) sketches_[at(place, l)] = sketches_[at(last, l)];
     rows_.pop_back();
   }
   void clear() {
     rows_.clear();
+    places_.clear();
     sketches_.clear();
   }
 
   // The `limit` rows of least distance, in no order; the lowest where distances are equal.
-  int32_t nearest(const Sketch& sketch, int32_t limit, std::vector<uint8_t>& distances, std::vector<int32_t>& edge,
-                  int32_t* out) const {
+  int32_t nearest(const Sketch& sketch, int32_t limit, SketchScratch& scratch, int32_t* out) const {
+    auto& [distances, edge] = scratch;
     const size_t n = rows_.size();
     if (size() <= limit) {
       std::copy(rows_.begin(), rows_.end(), out);
@@ -152,6 +161,7 @@ class SketchList {
   }
 
   std::vector<int32_t> rows_;
+  RowMap places_;
   std::vector<uint64_t> sketches_;  // [block][number of a sketch][entry of the block]
 };
 

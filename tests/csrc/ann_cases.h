@@ -67,10 +67,9 @@ inline std::unique_ptr<CandidateIndex> make_scan(int32_t capacity, int32_t width
 }
 
 inline std::vector<int32_t> ask(CandidateIndex& index, const float* query) {
-  CandidateIndex::Scratch scratch;
   index.settle(1);
   std::vector<int32_t> out(static_cast<size_t>(index.max_candidates()));
-  out.resize(static_cast<size_t>(index.query(query, scratch, out.data())));
+  out.resize(static_cast<size_t>(index.query(query, out.data())));
   return out;
 }
 

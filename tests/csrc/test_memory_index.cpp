@@ -53,9 +53,11 @@ struct Element {
     index.prepare(1, 100);
   }
   std::set<int32_t> ask(const float* query) {
-    CandidateIndex::Scratch scratch;
     std::vector<int32_t> found(size_t(index.max_candidates()));
-    found.resize(size_t(index.propose(query, word_norm(query, kWidth), scratch, found.data())));
+    const float norm = word_norm(query, kWidth);
+    int32_t count = 0;
+    index.propose(query, kWidth, &norm, 1, found.data(), index.max_candidates(), &count);
+    found.resize(size_t(count));
     const std::set<int32_t> out(found.begin(), found.end());
     CHECK(out.size() == found.size());
     return out;
@@ -118,10 +120,9 @@ void test_is_a_value(const char* kind) {
     problem.draw(queries.data() + i * kWidth);
     norms[size_t(i)] = word_norm(queries.data() + i * kWidth, kWidth);
   }
-  CandidateIndex::Scratch scratch;
   const int32_t most = one.index.max_candidates();
   std::vector<int32_t> out(size_t(kQueries * most)), counts(kQueries);
-  one.index.propose(queries.data(), kWidth, norms.data(), kQueries, scratch, out.data(), most, counts.data());
+  one.index.propose(queries.data(), kWidth, norms.data(), kQueries, out.data(), most, counts.data());
   for (int i = 0; i < kQueries; ++i) {
     const std::set<int32_t> answer = one.ask(queries.data() + i * kWidth);
     CHECK(answer == other.ask(queries.data() + i * kWidth));

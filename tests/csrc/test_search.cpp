@@ -186,6 +186,32 @@ void odd_numbers() {
   }
 }
 
+// More words than one pass holds: later ones are told by a bound alone. The words of each third lie around a direction of
+// its own, so that what a word has to reach rises late for some queries; some are no numbers, some have no codes.
+template <class T>
+void many_words() {
+  int seed = 200;
+  for (const int32_t width : {12, 32})
+    for (const int heads : {1, 4, 6})
+      for (const int k : {1, 4, 17}) {
+        constexpr int32_t kRows = 9001, kWords = 8987;
+        Case<T> c(++seed, kRows, width, heads, k, seed % 3 ? 0 : 0.5);
+        const T odd[] = {std::numeric_limits<T>::quiet_NaN(), T(1e30), T(1e-30)};
+        for (int32_t i = 0; i < kWords; ++i) {
+          const int32_t row = i * 37 % kRows;
+          c.write(row, i % 1000 == 999 ? odd[i / 1000 % 3] : T(1));
+          if (seed % 2 == 0 && i % 1000 != 999) {
+            c.memory.word(row)[i / 3000] += T(4);
+            c.memory.norm(row) = std::sqrt(dot(c.memory.word(row), c.memory.word(row), c.memory.stride()));
+          }
+        }
+        c.compare(T(1));
+        c.compare(T(1e-3));
+        for (int i = 0; i < 50; ++i) c.write(c.memory.written()[c.random() % kWords], T(1));
+        c.compare(T(1));
+      }
+}
+
 // Words close to each other, where bounds tell little apart.
 template <class T>
 void alike() {
@@ -229,6 +255,8 @@ int main() {
   like_scoring_all<double>();
   odd_numbers<float>();
   odd_numbers<double>();
+  many_words<float>();
+  many_words<double>();
   alike<float>();
   alike<double>();
   leaves_zeros<float>();
