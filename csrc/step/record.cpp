@@ -36,7 +36,7 @@ TapeArrays<T>::TapeArrays(const SequenceShape& s, int64_t steps, bool unused) {
   };
   auto place_all = [&] {
     place(tape.gates, done * s.gates);
-    place(tape.cells, states * s.hidden, traits(s.cell).has_state);
+    place(tape.cells, states * s.hidden, traits(s.controller).has_cell);
     place(tape.joint, states * s.joint);
     place(tape.read_weights, states * s.reads());
     place(tape.scores, done * s.reads());
@@ -160,8 +160,8 @@ struct Copier {
 template <class T>
 StateArrays<T> state_arrays(const SequenceShape& s) {
   StateArrays<T> out;
-  if (traits(s.cell).blocks > 0) out.hidden = Numbers<T>(size_t(s.batch) * s.hidden);
-  if (traits(s.cell).has_state) out.cell = Numbers<T>(size_t(s.batch) * s.hidden);
+  if (traits(s.controller).blocks > 0) out.hidden = Numbers<T>(size_t(s.batch) * s.hidden);
+  if (traits(s.controller).has_cell) out.cell = Numbers<T>(size_t(s.batch) * s.hidden);
   out.read = Numbers<T>(size_t(s.batch) * s.read_width());
   out.weights = Numbers<T>(size_t(s.batch) * s.reads());
   return out;
@@ -252,7 +252,7 @@ std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& 
   if (record.used.exchange(true)) throw std::runtime_error("record: its backward pass has run already");
   const SequenceShape& s = record.shape;
   auto result = std::make_shared<Gradients<T>>(s);
-  const size_t gates = size_t(traits(s.cell).blocks) * s.hidden, batch = size_t(s.batch);
+  const size_t gates = size_t(traits(s.controller).blocks) * s.hidden, batch = size_t(s.batch);
   if (gates > 0) {
     result->w_ih = Numbers<T>(gates * (s.inputs + s.read_width()));
     result->w_hh = Numbers<T>(gates * s.hidden);
@@ -312,7 +312,7 @@ std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& 
     throw;
   }
   note_undone();
-  if (traits(s.cell).blocks == 0 && call.needs_x) result->x = tape.interface;
+  if (traits(s.controller).blocks == 0 && call.needs_x) result->x = tape.interface;
   for (size_t b = 0; b < batch; ++b) {
     const T* joint = d_joint.data() + b * s.joint;
     if (result->state.hidden) std::copy_n(joint, s.hidden, result->state.hidden.get() + b * s.hidden);

@@ -37,7 +37,7 @@ struct TapeArrays {
   size_t bytes = 0;
 };
 
-// Hidden state, cell state, words read, and their rows and weights, of a batch.
+// h and the cell c, words read, and their rows and weights, of a batch.
 template <class T>
 struct StateArrays {
   Numbers<T> hidden, cell;  // (B, H) each; empty without a controller, and without c_t

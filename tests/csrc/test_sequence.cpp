@@ -28,16 +28,17 @@ MemoryShape memory_shape(bool links) {
 }
 
 struct Problem {
-  Problem(Cell cell, bool links)
-      : shape(memory_shape(links), cell, kSteps, kBatch, cell == Cell::none ? InterfaceLayout(memory_shape(links)).size : kInputs,
-              cell == Cell::none ? 0 : kHidden) {
+  Problem(ControllerKind controller, bool links)
+      : shape(memory_shape(links), links ? MemoryKind::sdnc : MemoryKind::sam, controller, kSteps, kBatch,
+              controller == ControllerKind::none ? InterfaceLayout(memory_shape(links)).size : kInputs,
+              controller == ControllerKind::none ? 0 : kHidden) {
     std::mt19937 random(1);
     std::normal_distribution<double> normal;
     auto fill = [&](std::vector<double>& to, size_t count) {
       to.resize(count);
       for (double& x : to) x = normal(random);
     };
-    const size_t gates = size_t(traits(cell).blocks) * kHidden;
+    const size_t gates = size_t(traits(controller).blocks) * kHidden;
     fill(x, kSteps * kBatch * shape.inputs);
     fill(w_ih, gates * (shape.inputs + shape.read_width()));
     fill(w_hh, gates * kHidden);
@@ -88,8 +89,8 @@ struct Problem {
   std::vector<double> x, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface, w_output, b_output, zeros;
 };
 
-void threads_agree(Cell cell, bool links) {
-  const Problem problem(cell, links);
+void threads_agree(ControllerKind controller, bool links) {
+  const Problem problem(controller, links);
   const std::vector<double> expected = problem.run(1);
   for (const double value : expected) CHECK(std::isfinite(value));
   CHECK(problem.run(3) == expected);
@@ -104,7 +105,7 @@ void threads_agree(Cell cell, bool links) {
 }
 
 void one_memory_for_many_threads() {
-  const Problem problem(Cell::lstm, true);
+  const Problem problem(ControllerKind::lstm, true);
   const Versions<double> versions = problem.fresh();
   auto expected = run_forward(problem.call(versions, 1, true));
   std::atomic<int> wrong{0}, ran{0}, told{0};
@@ -128,7 +129,7 @@ void one_memory_for_many_threads() {
 // A sequence that ends by an exception leaves the versions that it began from as they were.
 void interrupted() {
   for (const bool record : {false, true}) {
-    const Problem problem(Cell::gru, true);
+    const Problem problem(ControllerKind::gru, true);
     const Versions<double> versions = problem.fresh();
     auto expected = run_forward(problem.call(versions, 1, record));
     SequenceShape longer = problem.shape;
@@ -154,8 +155,8 @@ void interrupted() {
 }  // namespace
 
 int main() {
-  for (const Cell cell : {Cell::none, Cell::lstm, Cell::gru})
-    for (const bool links : {false, true}) threads_agree(cell, links);
+  for (const auto controller : {ControllerKind::none, ControllerKind::lstm, ControllerKind::gru})
+    for (const bool links : {false, true}) threads_agree(controller, links);
   one_memory_for_many_threads();
   interrupted();
   std::puts("sequence: all tests passed");

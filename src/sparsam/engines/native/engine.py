@@ -25,9 +25,6 @@ from sparsam.memories.description import SparseSizes
 from sparsam.memories.memory import Memory
 from sparsam.state import State
 
-CELLS = {} if _native is None else {cell.name: cell for cell in _native.Cell}
-
-
 class Prepared:
     """The description of a memory as the core takes it."""
 
@@ -56,7 +53,7 @@ class NativeEngine(Engine):
     compiles = True
     answers = True
     clips = True
-    fuses = () if _native is None else (*(name for name in CELLS if name != "none"), FEEDFORWARD)
+    fuses = () if _native is None else (*(name for name in _native.controllers if name != "none"), FEEDFORWARD)
 
     def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
         if _native is None:
@@ -142,7 +139,7 @@ class NativeEngine(Engine):
         if sizes.link_gradients and links is None and held.from_compiled:
             raise RuntimeError("state: expected state.detach() of a compiled call with link_gradients=True")
         name, hidden_size, clip = ("none", 0, 0.0) if cell is None else (cell.name, cell.hidden, cell.clip or 0.0)
-        call = NativeCall(sizes, memory.core, CELLS[name], hidden_size, clip, state, ends, record)
+        call = NativeCall(sizes, memory.core, name, hidden_size, clip, state, ends, record)
         out = boundary.run(call, boundary.inputs(cell, x, state, held.placeholder, links))
         linked = NativeLinks(x.shape[-2], out.links) if sizes.k_links else None
         after = held.advanced(call.after, out.memory, call.pending)

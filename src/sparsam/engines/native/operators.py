@@ -16,7 +16,7 @@ from sparsam.engines.boundary import FLOATS, Inputs, Outputs, inputs_of
 from sparsam.engines.engine import Cell, Ran, traced_description
 from sparsam.engines.native import names, placeholders
 from sparsam.engines.native.call import NativeCall
-from sparsam.engines.native.engine import CELLS, core_sizes
+from sparsam.engines.native.engine import core_sizes
 from sparsam.engines.native.links import NativeLinks
 from sparsam.engines.native.memory import Kind, NativeMemory, fresh_memory
 from sparsam.engines.operators import none_or
@@ -39,7 +39,7 @@ def call_of(
     found = from_text(sizes)
     kind = Kind(found.rows, found.width, found.k_links, found.allocation, dtype)
     held = SimpleNamespace(read_rows=read_rows, memory=NativeMemory(kind, None, None, name=memory.detach()))
-    return NativeCall(found, core_sizes(found), CELLS[controller], hidden_size, clip, held, ends, False)
+    return NativeCall(found, core_sizes(found), controller, hidden_size, clip, held, ends, False)
 
 
 def sequence(*arguments: Any) -> tuple[Tensor, ...]:

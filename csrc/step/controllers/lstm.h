@@ -1,4 +1,4 @@
-// The LSTM cell, as torch.nn.LSTM has it: c_t = f c_{t-1} + i g, h_t = o tanh(c_t).
+// The LSTM, as torch.nn.LSTM has it: c_t = f c_{t-1} + i g, h_t = o tanh(c_t).
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace sparsam::SPARSAM_ISA {
 
 // It keeps i, f, g and o, activated; in the backward pass these turn into their gradients before activation.
 template <class T>
-class LstmCell {
+class Lstm {
  public:
   static constexpr bool kControls = true;  // it makes h_t, and the interface is a linear map of that
 

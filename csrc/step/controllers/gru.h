@@ -1,4 +1,4 @@
-// The GRU cell, as torch.nn.GRU has it: h_t = (1 - z) n + z h_{t-1} with n = tanh(W_in x + b_in + r (W_hn h + b_hn)).
+// The GRU, as torch.nn.GRU has it: h_t = (1 - z) n + z h_{t-1} with n = tanh(W_in x + b_in + r (W_hn h + b_hn)).
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace sparsam::SPARSAM_ISA {
 // comes from h_{t-1} the last three. Torch's weights have their blocks in the order r, z, n. In the backward pass the
 // four turn into gradients: of n, r and z before activation, and of W_hn h + b_hn.
 template <class T>
-class GruCell {
+class Gru {
  public:
   static constexpr bool kControls = true;
 
