@@ -4,8 +4,8 @@ What a pair has in common is declared once, under a name with an underscore that
 
 Arrays are C-contiguous NumPy arrays of exactly the type that is named here, or after `use_tensors` tensors of it, which
 `outputs` then gives too; nothing is converted. T steps, B batch, I inputs, H hidden, N rows, W width,
-R heads, K reads per head, F numbers of an interface vector, G blocks of a controller's weights (4 for lstm, 3 for gru). A
-wrong argument is a ValueError or a TypeError that says so.
+R heads, K reads per head, F numbers of an interface vector, G blocks of a controller's weights (4 for lstm, 3 for
+gru). A wrong argument is a ValueError or a TypeError that says so.
 """
 
 from collections.abc import Sequence
@@ -199,8 +199,8 @@ class _Forward(Protocol[F]):
         trace: bool,
         threads: int,
     ) -> _Record[F]:
-        """A whole sequence: x (T, B, I), or for controller "none" the interface before its activation (T, B, F). With an output
-        layer, (O, H+RW) and (O,), y is put out in place of [h_t, r_t]."""
+        """A whole sequence: x (T, B, I), or for controller "none" the interface before its activation (T, B, F). With
+        an output layer, (O, H+RW) and (O,), y is put out in place of [h_t, r_t]."""
 
 forward32: _Forward[Single]
 forward64: _Forward[Double]

@@ -101,7 +101,9 @@ def make_case(name: str, controller: str, steps: int = 7, batch: int = 3, seed: 
     new = lambda *shape: torch.randn(*shape, dtype=torch.float64, requires_grad=True)  # noqa: E731
     weights = {key: new(*shapes[key]) if blocks else None for key in WEIGHTS}
     lengths = [steps - 2 * b if b < 2 else 0 for b in range(batch)]
-    return Case(s, controller, hidden, new(steps, batch, inputs), weights, new(s.rows, s.width) if initial else None, lengths)
+    return Case(
+        s, controller, hidden, new(steps, batch, inputs), weights, new(s.rows, s.width) if initial else None, lengths
+    )
 
 
 def start(case: Case, dtype: Any = np.float64) -> dict[str, Any]:

@@ -20,7 +20,19 @@ class NativeCall(boundary.Call):
     """A run of the core, and what it leaves behind beside the outputs."""
 
     __slots__ = (
-        *("accesses", "after", "clip", "controller", "core", "ends", "hidden_size", "pending", "read_rows", "record", "rows"),
+        *(
+            "accesses",
+            "after",
+            "clip",
+            "controller",
+            "core",
+            "ends",
+            "hidden_size",
+            "pending",
+            "read_rows",
+            "record",
+            "rows",
+        ),
         *("sizes", "source", "tape", "versions"),
     )
     engine = "native"
