@@ -87,8 +87,7 @@ NB_MODULE(_native, m) {
   bind_sizes(m);
   bind_versions(m);
   bind_sequences(m);
-  bind_convolution(m);
-  bind_linear(m);
+  bind_layer(m);
   m.def("use_tensors", &use_tensors, "type"_a.none(), "capsule"_a.none());
   m.def(
       "use_openmp_runtime", [](nb::handle path) { return use_openmp_runtime(taken<std::string>(path, "path")); },

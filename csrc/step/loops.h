@@ -303,7 +303,7 @@ Recycled<T> hidden_padding(const SequenceBackward<T>& f, const T* from, int64_t 
 template <class Controller, class T>
 void parameter_gradients(const SequenceBackward<T>& f, int threads) {
   const SequenceShape& s = f.shape;
-  const ParameterGradients<T>& to = f.gradients;
+  const Parameters<T*>& to = f.gradients;
   const int64_t steps = s.steps * s.batch;
   const T* const joint = f.tape.joint + int64_t(s.batch) * s.joint;  // [h_t, r_t] of step t
   const Recycled<T> x = hidden_padding(f, f.x, s.inputs);

@@ -83,22 +83,33 @@ struct SequenceShape : SearchedShape {
   int32_t joint;                  // [h_t, r_t]
   int32_t interface;              // F
   int32_t outputs = 0;            // O; 0 without an output layer, where [h_t, r_t] is what is put out
+  int32_t seen() const { return inputs + read_width(); }  // [x_t, r_{t-1}]
   int32_t put_out() const { return outputs > 0 ? outputs : joint; }
 };
 
-// Parameters of a controller as torch.nn has them; null without one.
-template <class T>
-struct Weights {
-  const T* w_ih = nullptr;  // (G H, I+RW), rows ih_stride apart: of [x_t, r_{t-1}]
-  int64_t ih_stride = 0;
-  const T* w_hh = nullptr;  // (G H, H), rows hh_stride apart
-  int64_t hh_stride = 0;
-  const T *b_ih = nullptr, *b_hh = nullptr;  // (G H)
-  const T* w_interface = nullptr;            // (F, H)
-  const T* b_interface = nullptr;            // (F)
-  const T* w_output = nullptr;               // (O, H+RW): y_t = W [h_t, r_t] + b; null without an output layer
-  const T* b_output = nullptr;               // (O)
+// The parameters of a controller, its interface and its output layer as torch.nn has them, or something for each.
+template <class P>
+struct Parameters {
+  P w_ih{}, w_hh{}, b_ih{}, b_hh{};  // of [x_t, r_{t-1}] and h_{t-1}
+  P w_interface{}, b_interface{};    // of h_t
+  P w_output{}, b_output{};          // of [h_t, r_t]
+
+  // f(name, rows, columns, parameter, and the same of more lists): no rows where there is none, 0 columns for a bias.
+  template <class F, class... More>
+  void each(const SequenceShape& s, F&& f, More&... more) {
+    const int64_t gates = int64_t(traits(s.controller).blocks) * s.hidden, fields = gates > 0 ? s.interface : 0;
+    f("w_ih", gates, s.seen(), w_ih, more.w_ih...);
+    f("w_hh", gates, s.hidden, w_hh, more.w_hh...);
+    f("b_ih", gates, 0, b_ih, more.b_ih...);
+    f("b_hh", gates, 0, b_hh, more.b_hh...);
+    f("w_interface", fields, s.hidden, w_interface, more.w_interface...);
+    f("b_interface", fields, 0, b_interface, more.b_interface...);
+    f("w_output", s.outputs, s.joint, w_output, more.w_output...);
+    f("b_output", s.outputs, 0, b_output, more.b_output...);
+  }
 };
+template <class T>
+using Weights = Parameters<const T*>;
 
 // What the forward pass keeps, time first. Index 0 along T+1 is the incoming state.
 template <class T>
@@ -133,14 +144,6 @@ struct SequenceForward : SequenceCall<T> {
   T* out;  // (T, B, O): y_t, or (T, B, H+RW): a copy of [h_t, r_t]; zero past the lengths; may be null
 };
 
-// Gradients of the parameters and of x; a null pointer for what is not wanted.
-template <class T>
-struct ParameterGradients {
-  T *w_ih = nullptr, *w_hh = nullptr, *b_ih = nullptr, *b_hh = nullptr, *w_interface = nullptr, *b_interface = nullptr;
-  T *w_output = nullptr, *b_output = nullptr;
-  T* x = nullptr;  // (T, B, I)
-};
-
 template <class T>
 struct SequenceBackward : SequenceCall<T> {
   const T* d_out;      // (T, B, O) or (T, B, H+RW), null for zero; what stands past the lengths is not looked at
@@ -149,7 +152,8 @@ struct SequenceBackward : SequenceCall<T> {
   T* d_state_weights;  // (B, R, K)
   std::vector<RowGradientBuffer<T>*> d_memory;  // (B): of the final memory in, of the starting memory out
   std::vector<LinkEntries<T>> d_links;    // (B): likewise of the links, where they are differentiated
-  ParameterGradients<T> gradients;
+  Parameters<T*> gradients;
+  T* d_x;  // (T, B, I), null where it is not wanted
   double clip = 0;  // of what a step hands back (backward_clip.h); 0 for exact gradients
 };
 

@@ -124,8 +124,9 @@ def run_core(case: Case, state: dict[str, Any], versions: list[Any], steps: slic
     options = {"record": True, "trace": False, "threads": 1, "index": None, "lengths": lengths} | options
     sizes = core_sizes(case.sizes, options.pop("index"))
     x = np.ascontiguousarray(case.x.detach().numpy()[steps])
-    kinds, rest = ("sdnc" if sizes.k_links else "sam", case.controller), {"versions": versions, **options}
-    return Run(native.forward64(sizes, *kinds, case.hidden, x, **case.numpy(), **state, **rest))
+    kind = options.pop("kind", "sdnc" if sizes.k_links else "sam")
+    rest = {"versions": versions, **options}
+    return Run(native.forward64(sizes, kind, case.controller, case.hidden, x, **case.numpy(), **state, **rest))
 
 
 def fresh_versions(case: Case) -> list[Any]:
@@ -487,3 +488,18 @@ def test_float32_and_float64_are_near():
         threads=1,
     )
     np.testing.assert_allclose(Run(narrow).joint, wide.joint, atol=1e-4)
+
+
+def test_kinds_are_looked_up_by_name():
+    assert native.memories == ("sam", "sdnc") and native.controllers == ("none", "lstm", "gru")
+    sam, sdnc = make_case("sam", "lstm"), make_case("sdnc", "lstm")
+    for case, kind, message in (
+        (sam, "dnc", "memory: expected sam or sdnc, got dnc"),
+        (sam, "sdnc", r"sizes: expected links \(k_links > 0\) for memory sdnc, got k_links = 0"),
+        (sdnc, "sam", "sizes: expected no links for memory sam, got k_links = "),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run_core(case, start(case), fresh_versions(case), kind=kind)
+    other = replace(sam, controller="LSTM")
+    with pytest.raises(ValueError, match="controller: expected none, lstm or gru, got LSTM"):
+        run_core(other, start(sam), fresh_versions(sam))

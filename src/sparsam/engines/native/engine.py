@@ -116,7 +116,7 @@ class NativeEngine(Engine):
         super().check(memory, state)
         if not isinstance(state.memory, NativeMemory):
             raise ValueError("state: expected one of engine 'native'; convert it with state.to(engine='native')")
-        state.memory.check(kind.rows, kind.width, kind.k_links, kind.allocation)
+        state.memory.check(kind)
 
     def sequence(
         self, memory: Any, controller: Controller, x: Tensor, state: Any, ends: Tensor | None, record: bool
