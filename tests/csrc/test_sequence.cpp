@@ -53,7 +53,7 @@ struct Problem {
   }
 
   Weights<double> weights() const {
-    return {w_ih.data(), shape.inputs + shape.read_width(), w_hh.data(), kHidden, b_ih.data(), b_hh.data(),
+    return {w_ih.data(), w_hh.data(), b_ih.data(), b_hh.data(),
             w_interface.data(), b_interface.data(), w_output.data(), b_output.data()};
   }
   ForwardCall<double> call(Versions<double> versions, int threads, bool record) const {
@@ -76,7 +76,8 @@ struct Problem {
                               true,     threads,   {}};
     auto gradients = run_backward(*record, std::move(back));
     out.insert(out.end(), gradients->x.get(), gradients->x.get() + gradients->x.size);
-    for (const auto* one : {&gradients->w_ih, &gradients->w_output, &gradients->b_output})
+    const Parameters<Numbers<double>>& of = gradients->parameters;
+    for (const auto* one : {&of.w_ih, &of.w_output, &of.b_output})
       out.insert(out.end(), one->get(), one->get() + one->size);
     for (const auto& version : record->before) {  // the backward pass ends on the starting memory
       const Claim<double> claim(*version);
