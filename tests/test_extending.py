@@ -45,12 +45,12 @@ def code_lines_with(word, folder, *endings):
     return found
 
 
-def test_a_gru_is_one_file_and_one_cell():
+def test_a_gru_is_one_file_and_two_lines():
     native = code_lines_with("gru", "csrc", ".h", ".cpp")
-    native.pop("step/cells/gru.h")
-    assert native == {"step/loops.h": 1, "step/sequence.h": 1}  # where it is included and where cells are listed
+    native.pop("step/controllers/gru.h")
+    assert native == {"step/loops.h": 1, "step/sequence.h": 1}  # where it is included and where controllers are listed
     python = code_lines_with("gru", "src/sparsam", ".py")
     python.pop("controllers/gru.py")
-    python.pop("engines/feedforward.py")  # another controller that is run by this cell
+    python.pop("engines/feedforward.py")  # another controller that runs as a GRU
     outside = {path for path in python if not path.startswith(("engines/cuda/", "lab/"))}  # a branch of a kernel; users
     assert outside == {"controllers/__init__.py", "controllers/torch_modules.py"}  # imported, and torch's own class

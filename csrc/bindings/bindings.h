@@ -17,9 +17,8 @@ void bind_indexes(nb::module_& m);
 void bind_versions(nb::module_& m);
 // Whole sequences, forward and backward.
 void bind_sequences(nb::module_& m);
-// A causal convolution over time.
-void bind_convolution(nb::module_& m);
-void bind_linear(nb::module_& m);
+// The layer's convolution and linear maps.
+void bind_layer(nb::module_& m);
 
 // work() without the GIL. Python runs signal handlers in the main thread alone, so the thread that made the call looks
 // for Ctrl-C now and then, and the work ends with what the handler raised.

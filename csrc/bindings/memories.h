@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -119,36 +120,36 @@ std::vector<LinkEntries<T>> link_gradients(const SequenceShape& s, nb::handle at
   return out;
 }
 
-// The same of what a backward pass gives.
-template <class T>
-std::pair<nb::object, nb::object> memory_outputs(const Gradients<T>& g) {
-  if (g.memory.empty()) return {nb::none(), nb::none()};
-  std::vector<int64_t> at, rows;
-  std::vector<T> words;
-  for (size_t b = 0; b < g.memory.size(); ++b) {
-    at.insert(at.end(), g.memory[b].rows.size(), int64_t(b));
-    rows.insert(rows.end(), g.memory[b].rows.begin(), g.memory[b].rows.end());
-    words.insert(words.end(), g.memory[b].words.begin(), g.memory[b].words.end());
-  }
-  const size_t count = rows.size();
-  at.insert(at.end(), rows.begin(), rows.end());
-  return {to_numpy(std::move(at), {2, count}), to_numpy(std::move(words), {count, size_t(g.shape.width)})};
+// What a backward pass gives, one part for each batch element: where, elements first and then the coordinates of each
+// part, and the values, in rows of `width` or (0) one by one.
+template <class T, class Part, class... Coordinates>
+void add_entries(nb::list& out, const std::vector<Part>& parts, size_t width, std::vector<T> Part::*values,
+                 Coordinates... coordinates) {
+  std::vector<int64_t> elements, at;
+  std::vector<T> all;
+  auto join = [&](auto member, auto& to) {
+    for (const Part& part : parts) to.insert(to.end(), (part.*member).begin(), (part.*member).end());
+  };
+  join(values, all);
+  (join(coordinates, at), ...);
+  const size_t count = at.size() / sizeof...(coordinates);
+  for (size_t b = 0; b < parts.size(); ++b)
+    elements.insert(elements.end(), (parts[b].*values).size() / std::max<size_t>(width, 1), int64_t(b));
+  elements.insert(elements.end(), at.begin(), at.end());
+  out.append(to_numpy(std::move(elements), {1 + sizeof...(coordinates), count}));
+  out.append(to_numpy(std::move(all), width > 0 ? std::vector{count, width} : std::vector{count}));
 }
 template <class T>
-std::pair<nb::object, nb::object> link_outputs(const Gradients<T>& g) {
-  if (!g.shape.link_gradients) return {nb::none(), nb::none()};
-  std::vector<int64_t> at, ids, columns;
-  std::vector<T> values;
-  for (size_t b = 0; b < g.links.size(); ++b) {
-    at.insert(at.end(), g.links[b].ids.size(), int64_t(b));
-    ids.insert(ids.end(), g.links[b].ids.begin(), g.links[b].ids.end());
-    columns.insert(columns.end(), g.links[b].columns.begin(), g.links[b].columns.end());
-    values.insert(values.end(), g.links[b].values.begin(), g.links[b].values.end());
-  }
-  const size_t count = ids.size();
-  at.insert(at.end(), ids.begin(), ids.end());
-  at.insert(at.end(), columns.begin(), columns.end());
-  return {to_numpy(std::move(at), {3, count}), to_numpy(std::move(values), {count})};
+void add_memory_outputs(const Gradients<T>& g, nb::list& out) {
+  using Part = RowGradients<T>;
+  if (!g.memory.empty()) return add_entries(out, g.memory, size_t(g.shape.width), &Part::words, &Part::rows);
+  for (int i = 0; i < 2; ++i) out.append(nb::none());
+}
+template <class T>
+void add_link_outputs(const Gradients<T>& g, nb::list& out) {
+  using Part = LinkEntries<T>;
+  if (g.shape.link_gradients) return add_entries(out, g.links, 0, &Part::values, &Part::ids, &Part::columns);
+  for (int i = 0; i < 2; ++i) out.append(nb::none());
 }
 
 }  // namespace sparsam

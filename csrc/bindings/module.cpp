@@ -43,16 +43,18 @@ void make_sizes(SearchedShape* self, nb::handle rows, nb::handle width, nb::hand
   new (self) SearchedShape(std::move(s));
 }
 
-// The description of a memory, and of controllers' cells.
+// The description of a memory, and the kinds of memories and controllers.
 void bind_sizes(nb::module_& m) {
   nb::enum_<Similarity>(m, "Similarity")
       .value("cosine", Similarity::kCosine)
       .value("euclidean", Similarity::kEuclidean)
       .value("dot", Similarity::kDot);
-  nb::enum_<Cell> cells(m, "Cell");
-#define SPARSAM_BIND_CELL(name, type, kept, blocks, state) cells.value(#name, Cell::name);
-  SPARSAM_CELLS(SPARSAM_BIND_CELL)
-#undef SPARSAM_BIND_CELL
+  // The names that `forward` takes.
+  nb::list memories, controllers;
+  for (const MemoryTraits& memory : kMemories) memories.append(memory.name);
+  for (const ControllerTraits& controller : kControllers) controllers.append(controller.name);
+  m.attr("memories") = nb::tuple(memories);
+  m.attr("controllers") = nb::tuple(controllers);
   nb::class_<SearchedShape>(m, "Sizes")
       .def("__init__", &make_sizes, "rows"_a.none(), "width"_a.none(), "heads"_a.none(), "k"_a.none(), "similarity"_a.none(), "delta"_a.none(), "k_links"_a.none() = 0,
            "link_gradients"_a.none() = false, "free_usage"_a.none() = false, "index"_a.none() = nb::none(),
@@ -85,8 +87,7 @@ NB_MODULE(_native, m) {
   bind_sizes(m);
   bind_versions(m);
   bind_sequences(m);
-  bind_convolution(m);
-  bind_linear(m);
+  bind_layer(m);
   m.def("use_tensors", &use_tensors, "type"_a.none(), "capsule"_a.none());
   m.def(
       "use_openmp_runtime", [](nb::handle path) { return use_openmp_runtime(taken<std::string>(path, "path")); },

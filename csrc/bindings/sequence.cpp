@@ -21,32 +21,14 @@ constexpr int64_t kMostBatch = 1 << 24, kMostHidden = 1 << 20;
 
 // The parameters of a controller, checked against each other and kept alive; all None without one.
 template <class T>
-class Parameters {
+class Given {
  public:
-  Parameters(const SequenceShape& s, nb::handle w_ih, nb::handle w_hh, nb::handle b_ih, nb::handle b_hh,
-             nb::handle w_interface, nb::handle b_interface, nb::handle w_output, nb::handle b_output) {
-    const int64_t rows = int64_t(traits(s.cell).blocks) * s.hidden;
-    const struct {
-      nb::handle value;
-      const char* name;
-      std::vector<int64_t> shape;
-    } wanted[] = {{w_ih, "w_ih", {rows, s.inputs + s.read_width()}},
-                  {w_hh, "w_hh", {rows, s.hidden}},
-                  {b_ih, "b_ih", {rows}},
-                  {b_hh, "b_hh", {rows}},
-                  {w_interface, "w_interface", {s.interface, s.hidden}},
-                  {b_interface, "b_interface", {s.interface}}};
-    for (const auto& one : wanted)
-      if (rows == 0)
-        require_none(one.value, one.name, "for Cell.none");
-      else
-        arrays_.emplace_back(one.value, one.name, one.shape);
-    if (rows == 0) return;
-    weights = {arrays_[0].data(), s.inputs + s.read_width(), arrays_[1].data(), s.hidden,
-               arrays_[2].data(), arrays_[3].data(),         arrays_[4].data(), arrays_[5].data()};
-    if (s.outputs == 0) return;
-    weights.w_output = arrays_.emplace_back(w_output, "w_output", std::vector<int64_t>{s.outputs, s.joint}).data();
-    weights.b_output = arrays_.emplace_back(b_output, "b_output", std::vector<int64_t>{s.outputs}).data();
+  Given(const SequenceShape& s, Parameters<nb::handle> given) {
+    auto take = [&](const char* name, int64_t rows, int64_t columns, nb::handle value, const T*& to) {
+      if (rows == 0) return require_none(value, name, "without a controller or such a layer");
+      to = arrays_.emplace_back(value, name, columns > 0 ? std::vector{rows, columns} : std::vector{rows}).data();
+    };
+    given.each(s, take, weights);
   }
   Weights<T> weights;
 
@@ -54,20 +36,23 @@ class Parameters {
   std::vector<In<T>> arrays_;
 };
 
-SequenceShape sequence_shape(const SearchedShape& sizes, Cell cell, int64_t hidden, int64_t steps, int64_t batch,
-                             int64_t inputs) {
-  const bool controls = traits(cell).blocks > 0;
+SequenceShape sequence_shape(const SearchedShape& sizes, MemoryKind memory, ControllerKind controller, int64_t hidden,
+                             int64_t steps, int64_t batch, int64_t inputs) {
+  if (traits(memory).has_links != (sizes.k_links > 0))
+    refuse("sizes", std::string(sizes.k_links > 0 ? "no links" : "links (k_links > 0)") + " for memory " + traits(memory).name,
+           "k_links = " + std::to_string(sizes.k_links));
+  const bool controls = traits(controller).blocks > 0;
   require_within("hidden", hidden, controls ? 1 : 0, controls ? kMostHidden : 0);
   require_within("x: batch elements", batch, 1, kMostBatch);
   require_within("x: inputs", inputs, 1, kMostHidden);
-  return SequenceShape(sizes, cell, steps, int32_t(batch), int32_t(inputs), int32_t(hidden));
+  return SequenceShape(sizes, memory, controller, steps, int32_t(batch), int32_t(inputs), int32_t(hidden));
 }
 
 // O of an output layer (O, H+RW), 0 for none: only a controller has one.
 template <class T>
 int32_t outputs_of(const SequenceShape& s, nb::handle w_output, nb::handle b_output) {
-  if (w_output.is_none() || traits(s.cell).blocks == 0) {
-    require_none(w_output, "w_output", "for Cell.none");
+  if (w_output.is_none() || traits(s.controller).blocks == 0) {
+    require_none(w_output, "w_output", "without a controller");
     require_none(b_output, "b_output", "without w_output");
     return 0;
   }
@@ -76,10 +61,10 @@ int32_t outputs_of(const SequenceShape& s, nb::handle w_output, nb::handle b_out
   return int32_t(outputs);
 }
 
-// A part of the state (B, H), or its gradient, where the cell has it; else None.
+// A part of the state (B, H), or its gradient, where the controller has it; else None.
 template <class T>
 std::optional<In<T>> state_array(const SequenceShape& s, bool there, nb::handle value, const char* name) {
-  if (!there) require_none(value, name, (std::string("for Cell.") + traits(s.cell).name).c_str());
+  if (!there) require_none(value, name, (std::string("for controller ") + traits(s.controller).name).c_str());
   if (!there) return std::nullopt;
   return std::make_optional<In<T>>(value, name, std::vector<int64_t>{s.batch, s.hidden});
 }
@@ -93,28 +78,30 @@ std::vector<int64_t> lengths_from(nb::handle value, int64_t steps, int64_t batch
 }
 
 template <class T>
-std::shared_ptr<Record<T>> forward(nb::handle sizes_, nb::handle cell_, nb::handle hidden_, nb::handle x_,
-                                   nb::handle w_ih, nb::handle w_hh, nb::handle b_ih, nb::handle b_hh, nb::handle w_interface,
+std::shared_ptr<Record<T>> forward(nb::handle sizes_, nb::handle memory_, nb::handle controller_, nb::handle hidden_,
+                                   nb::handle x_, nb::handle w_ih, nb::handle w_hh, nb::handle b_ih, nb::handle b_hh, nb::handle w_interface,
                                    nb::handle b_interface, nb::handle w_output, nb::handle b_output, nb::handle h0_,
                                    nb::handle c0_, nb::handle read0_, nb::handle weights0_, nb::handle rows0,
                                    nb::handle lengths, nb::handle versions, nb::handle record, nb::handle trace,
                                    nb::handle threads) {
   const auto& sizes = taken_object<SearchedShape>(sizes_, "sizes", "a Sizes");
-  const Cell cell = taken<Cell>(cell_, "cell", "a Cell");
+  const auto memory = kind_named<MemoryKind>("memory", taken<std::string>(memory_, "memory"), kMemories);
+  const auto controller =
+      kind_named<ControllerKind>("controller", taken<std::string>(controller_, "controller"), kControllers);
   const auto hidden = taken<int64_t>(hidden_, "hidden");
-  const bool controls = traits(cell).blocks > 0;
+  const bool controls = traits(controller).blocks > 0;
   const In<T> x(x_, "x", {kAny, kAny, controls ? kAny : InterfaceLayout(sizes).size});
-  SequenceShape s = sequence_shape(sizes, cell, hidden, x.length(0), x.length(1), x.length(2));
+  SequenceShape s = sequence_shape(sizes, memory, controller, hidden, x.length(0), x.length(1), x.length(2));
   s.outputs = outputs_of<T>(s, w_output, b_output);
-  const Parameters<T> parameters(s, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface, w_output, b_output);
-  const auto h0 = state_array<T>(s, controls, h0_, "h0"), c0 = state_array<T>(s, traits(cell).has_state, c0_, "c0");
+  const Given<T> given(s, {w_ih, w_hh, b_ih, b_hh, w_interface, b_interface, w_output, b_output});
+  const auto h0 = state_array<T>(s, controls, h0_, "h0"), c0 = state_array<T>(s, traits(controller).has_cell, c0_, "c0");
   std::optional<In<T>> read0;  // which a memory without a controller does not look at
   if (controls || !read0_.is_none()) read0.emplace(read0_, "read0", std::vector<int64_t>{s.batch, s.heads, s.width});
   const In<T> weights0(weights0_, "weights0", {s.batch, s.heads, s.k});
   require_weights(weights0);
   ForwardCall<T> call{s,
                       x.data(),
-                      parameters.weights,
+                      given.weights,
                       data_or_null(h0),
                       data_or_null(c0),
                       data_or_null(read0),
@@ -140,19 +127,19 @@ std::shared_ptr<Gradients<T>> backward(nb::handle record_, nb::handle x_, nb::ha
                                        nb::handle clip_) {
   auto& record = taken_object<Record<T>>(record_, "record", (std::string("a Record of ") + element_name<T>()).c_str());
   const SequenceShape& s = record.shape;
-  const bool controls = traits(s.cell).blocks > 0;
+  const bool controls = traits(s.controller).blocks > 0;
   std::optional<In<T>> x;
   if (controls || !x_.is_none()) x.emplace(x_, "x", std::vector<int64_t>{s.steps, s.batch, s.inputs});
-  const Parameters<T> parameters(s, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface, w_output, b_output);
+  const Given<T> given(s, {w_ih, w_hh, b_ih, b_hh, w_interface, b_interface, w_output, b_output});
   const auto d_out = optional_array<T>(d_out_, "d_joint", {s.steps, s.batch, s.put_out()});
   const auto d_hidden = state_array<T>(s, controls && !d_hidden_.is_none(), d_hidden_, "d_hidden");
-  const auto d_cell = state_array<T>(s, traits(s.cell).has_state && !d_cell_.is_none(), d_cell_, "d_cell");
+  const auto d_cell = state_array<T>(s, traits(s.controller).has_cell && !d_cell_.is_none(), d_cell_, "d_cell");
   const auto d_read = optional_array<T>(d_read_, "d_read", {s.batch, s.heads, s.width});
   const auto d_weights = optional_array<T>(d_weights_, "d_weights", {s.batch, s.heads, s.k});
   const double clip = taken<double>(clip_, "clip");
   if (!(std::isfinite(clip) && clip >= 0)) refuse("clip", "a finite number of at least 0", std::to_string(clip));
   BackwardCall<T> call{data_or_null(x),
-                       parameters.weights,
+                       given.weights,
                        data_or_null(d_out),
                        data_or_null(d_hidden),
                        data_or_null(d_cell),
@@ -189,7 +176,6 @@ struct Shapes {
   std::vector<size_t> read() const { return {size_t(s.batch), size_t(s.heads), size_t(s.width)}; }
   std::vector<size_t> reads() const { return {size_t(s.batch), size_t(s.heads), size_t(s.k)}; }
   std::vector<size_t> steps(int32_t width) const { return {size_t(s.steps), size_t(s.batch), size_t(width)}; }
-  size_t gates() const { return size_t(traits(s.cell).blocks) * s.hidden; }
 };
 
 // (joint, or y with an output layer, hidden, cell, read, weights, rows, the versions after).
@@ -205,22 +191,20 @@ nb::tuple outputs(const Record<T>& r) {
 // In the order of the arguments of `forward`, from x to weights0; then of the memory and the links, where and what: None
 // where nobody asks, or where they went elsewhere.
 template <class T>
-nb::tuple gradient_outputs(const Gradients<T>& g) {
+nb::list gradient_outputs(Gradients<T>& g) {
   const Shapes shapes(g);
-  const SequenceShape& s = g.shape;
-  const std::vector<size_t> gates{shapes.gates()};
-  const auto [memory_at, memory_words] = memory_outputs(g);
-  const auto [links_at, links_values] = link_outputs(g);
-  return nb::make_tuple(to_python(g.x, shapes.steps(s.inputs)),
-                        to_python(g.w_ih, {shapes.gates(), size_t(s.inputs + s.read_width())}),
-                        to_python(g.w_hh, {shapes.gates(), size_t(s.hidden)}), to_python(g.b_ih, gates),
-                        to_python(g.b_hh, gates), to_python(g.w_interface, {size_t(s.interface), size_t(s.hidden)}),
-                        to_python(g.b_interface, {size_t(s.interface)}),
-                        to_python(g.w_output, {size_t(s.outputs), size_t(s.joint)}),
-                        to_python(g.b_output, {size_t(s.outputs)}), to_python(g.state.hidden, shapes.hidden()),
-                        to_python(g.state.cell, shapes.hidden()), to_python(g.state.read, shapes.read()),
-                        to_python(g.state.weights, shapes.reads()), memory_at, memory_words, links_at,
-                        links_values);
+  nb::list out;
+  out.append(to_python(g.x, shapes.steps(g.shape.inputs)));
+  g.parameters.each(g.shape, [&](const char*, int64_t rows, int64_t columns, const Numbers<T>& numbers) {
+    out.append(to_python(numbers, columns > 0 ? std::vector{size_t(rows), size_t(columns)} : std::vector{size_t(rows)}));
+  });
+  out.append(to_python(g.state.hidden, shapes.hidden()));
+  out.append(to_python(g.state.cell, shapes.hidden()));
+  out.append(to_python(g.state.read, shapes.read()));
+  out.append(to_python(g.state.weights, shapes.reads()));
+  add_memory_outputs(g, out);
+  add_link_outputs(g, out);
+  return out;
 }
 
 template <class T>
@@ -237,8 +221,8 @@ void bind_sequence(nb::module_& m, const std::string& suffix) {
       .def("outputs", &outputs<T>)
       .def_prop_ro("bytes", &R::bytes);
   nb::class_<G>(m, ("Gradients" + suffix).c_str()).def("outputs", &gradient_outputs<T>);
-  m.def(("forward" + suffix).c_str(), &forward<T>, "sizes"_a.none(), "cell"_a.none(), "hidden"_a.none(), "x"_a.none(), "w_ih"_a.none(),
-        "w_hh"_a.none(), "b_ih"_a.none(), "b_hh"_a.none(), "w_interface"_a.none(), "b_interface"_a.none(),
+  m.def(("forward" + suffix).c_str(), &forward<T>, "sizes"_a.none(), "memory"_a.none(), "controller"_a.none(),
+        "hidden"_a.none(), "x"_a.none(), "w_ih"_a.none(), "w_hh"_a.none(), "b_ih"_a.none(), "b_hh"_a.none(), "w_interface"_a.none(), "b_interface"_a.none(),
         "w_output"_a.none() = nb::none(), "b_output"_a.none() = nb::none(), "h0"_a.none(), "c0"_a.none(), "read0"_a.none(), "weights0"_a.none(),
         "rows0"_a.none(), "lengths"_a.none(), "versions"_a.none(), "record"_a.none(), "trace"_a.none(),
         "threads"_a.none());

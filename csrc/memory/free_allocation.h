@@ -14,7 +14,7 @@ namespace sparsam::SPARSAM_ISA {
 template <class T>
 class FreeAllocation {
  public:
-  explicit FreeAllocation(const MemoryShape& shape) : heads_(shape.heads), k_(shape.k), d_room_(shape.heads) {}
+  explicit FreeAllocation(const MemoryShape& shape) : heads_(shape.heads), k_(shape.k) {}
 
   // u(i) <- u(i) prod_h (1 - f_h w^R_{t-1,h}(i)), then the R rows of least usage and 1 - u there. Free gates f (R) come
   // in before their activation and leave after it.
@@ -41,13 +41,11 @@ class FreeAllocation {
     }
   }
 
-  // Where the gradients of 1 - u(u_h) are collected for `backward`.
-  T* d_room() { return d_room_.data(); }
-
-  // The step has been undone: `usage` is what it started from, a constant. Adds to the gradients of the previous read
+  // From `d_room` (R), the gradients of 1 - u(u_h). The step has been undone: `usage` is what it started from, a
+  // constant. Adds to the gradients of the previous read
   // weights (R, K); the gates leave as the gradients before their activation.
   void backward(const UsageHeap<T>& usage, T* gates, const int32_t* rows, const T* weights, const int32_t* unused,
-                T* d_weights) {
+                const T* d_room, T* d_weights) {
     d_gates_.assign(heads_, T(0));
     for (int u = 0; u < heads_; ++u) {
       const T start = usage.usage(unused[u]);
@@ -61,7 +59,7 @@ class FreeAllocation {
         }
       if (freed == 0) continue;  // too little to tell from 0, or all of it let go for good
       for (const int i : readers_) {
-        const T others = d_room_[u] * rest(start, gates, weights, i);
+        const T others = d_room[u] * rest(start, gates, weights, i);
         d_gates_[i / k_] += others * std::min(weights[i], T(1));
         if (weights[i] <= 1) d_weights[i] += others * gates[i / k_];
       }
@@ -87,7 +85,7 @@ class FreeAllocation {
   }
 
   const int heads_, k_;
-  std::vector<T> d_room_, d_gates_;
+  std::vector<T> d_gates_;
   std::vector<int> readers_;  // of one row, as places in (R, K)
 };
 

@@ -186,7 +186,7 @@ class LinkJournal {
       decayed_blocks_.push_back(recycled_array<Decayed>(block_decayed_));
       decayed_at_ = 0;
     }
-    steps_.push_back({int64_t(ids_.size()), int64_t(decayed_blocks_.size()) - 1, decayed_at_, 0});
+    steps_.push_back({size_, int64_t(decayed_blocks_.size()) - 1, decayed_at_, 0});
   }
   // At most R(K+1) K_L in a step, and none of them after a whole row of the same step.
   void save_decayed(int32_t row, int32_t entry, T weight) {
@@ -194,18 +194,18 @@ class LinkJournal {
     ++steps_.back().decayed;
   }
   void save(const Links<T>& links, int64_t id) {
-    const int64_t record = int64_t(ids_.size());
-    if (record == int64_t(blocks_.size()) * kBlock) blocks_.push_back(recycled_array<std::byte>(kBlock * stride_));
-    ids_.push_back(id);
-    copy_lines(saved(record), links.bytes(id), stride_);
+    if (size_ == int64_t(blocks_.size()) * kBlock)
+      blocks_.push_back(recycled_array<std::byte>(kBlock * (stride_ + sizeof(int64_t))));
+    id_of(size_) = id;
+    copy_lines(saved(size_++), links.bytes(id), stride_);
   }
 
   // Whole rows of a step, in the order in which they were saved.
   int64_t begin(int64_t step) const { return steps_[step].first; }
   int64_t end(int64_t step) const {
-    return step + 1 < int64_t(steps_.size()) ? steps_[step + 1].first : int64_t(ids_.size());
+    return step + 1 < int64_t(steps_.size()) ? steps_[step + 1].first : size_;
   }
-  int64_t id(int64_t record) const { return ids_[record]; }
+  int64_t id(int64_t record) const { return id_of(record); }
   std::byte* saved(int64_t record) { return blocks_[record / kBlock].get() + (record % kBlock) * stride_; }
   const std::byte* saved(int64_t record) const {
     return blocks_[record / kBlock].get() + (record % kBlock) * stride_;
@@ -223,7 +223,7 @@ class LinkJournal {
     for (int64_t record = begin(step); record < end(step); ++record) swap(links, record);
   }
   size_t bytes() const {
-    size_t total = ids_.size() * (stride_ + sizeof(int64_t)) + steps_.size() * sizeof(Step);
+    size_t total = size_t(size_) * (stride_ + sizeof(int64_t)) + steps_.size() * sizeof(Step);
     for (const Step& step : steps_) total += size_t(step.decayed) * sizeof(Decayed);
     return total;
   }
@@ -235,7 +235,11 @@ class LinkJournal {
     int64_t block, offset;  // of its decayed entries
     int32_t decayed;        // how many
   };
-  void swap(Links<T>& links, int64_t record) { swap_lines(saved(record), links.bytes(ids_[record]), stride_); }
+  void swap(Links<T>& links, int64_t record) { swap_lines(saved(record), links.bytes(id(record)), stride_); }
+  // Behind the rows of its block: which row each is.
+  int64_t& id_of(int64_t record) const {
+    return reinterpret_cast<int64_t*>(blocks_[record / kBlock].get() + kBlock * stride_)[record % kBlock];
+  }
   // In any order: no entry decays twice in a step.
   void swap_decayed(Links<T>& links, int64_t step) {
     Decayed* const first = decayed_blocks_[steps_[step].block].get() + steps_[step].offset;
@@ -244,9 +248,8 @@ class LinkJournal {
   }
 
   size_t stride_;
-  int64_t most_decayed_, block_decayed_, decayed_at_ = 0;
+  int64_t most_decayed_, block_decayed_, decayed_at_ = 0, size_ = 0;
   std::vector<Step> steps_;
-  std::vector<int64_t> ids_;  // which row each record is
   std::vector<Recycled<std::byte>> blocks_;
   std::vector<Recycled<Decayed>> decayed_blocks_;
 };

@@ -6,8 +6,8 @@
 
 #include "memory/saved.h"
 #include "memory/shape.h"
+#include "memory/step_records.h"
 #include "support/lazy_array.h"
-#include "support/recycled.h"
 
 namespace sparsam {
 
@@ -127,38 +127,24 @@ class Ring {
 // The moves of a sequence, at most R(2K+1) a step.
 class RingJournal {
  public:
-  RingJournal(int64_t steps, const MemoryShape& shape)
-      : steps_(steps),
-        max_moves_(shape.max_moves()),
-        block_(recycled_array<std::byte>(bytes())),
-        moves_(reinterpret_cast<Move*>(block_.get())),
-        counts_(reinterpret_cast<int32_t*>(moves_ + steps * max_moves_)) {}
+  RingJournal(int64_t steps, const MemoryShape& shape) : moves_(steps, shape.max_moves()) {}
 
-  size_t bytes() const { return steps_ * (sizeof(int32_t) + max_moves_ * sizeof(Move)); }
-
-  void begin_step(const Ring&) { counts_[size_++] = 0; }
+  size_t bytes() const { return moves_.bytes(); }
+  void begin_step(const Ring&) { moves_.begin_step(); }
   // `row` went to the back, which returned `before`.
-  void moved(int32_t row, int32_t before) {
-    moves_[(size_ - 1) * max_moves_ + counts_[size_ - 1]++] = {row, before};
-  }
+  void moved(int32_t row, int32_t before) { moves_.add({row, before}); }
   void undo(Ring& ring, int64_t step) const {
-    const Move* moves = moves_ + step * max_moves_;
-    for (int32_t i = counts_[step]; i-- > 0;) ring.undo(moves[i].row, moves[i].before);
+    for (const Move* move = moves_.end(step); move-- != moves_.begin(step);) ring.undo(move->row, move->before);
   }
   void redo(Ring& ring, int64_t step) const {
-    const Move* moves = moves_ + step * max_moves_;
-    for (int32_t i = 0; i < counts_[step]; ++i) ring.move_to_back(moves[i].row);
+    for (const Move* move = moves_.begin(step); move != moves_.end(step); ++move) ring.move_to_back(move->row);
   }
 
  private:
   struct Move {
     int32_t row, before;
   };
-  int64_t steps_, size_ = 0;
-  int32_t max_moves_;
-  Recycled<std::byte> block_;  // of the two that follow
-  Move* moves_;
-  int32_t* counts_;
+  StepRecords<Move> moves_;
 };
 
 }  // namespace sparsam

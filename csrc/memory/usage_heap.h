@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "memory/row_set.h"
 #include "memory/saved.h"
 #include "memory/shape.h"
+#include "memory/step_records.h"
 #include "support/lazy_array.h"
-#include "support/recycled.h"
 
 namespace sparsam {
 
@@ -155,39 +156,29 @@ class UsageHeap {
 template <class T>
 class UsageJournal {
  public:
-  UsageJournal(int64_t steps, const MemoryShape& shape)
-      : steps_(steps),
-        max_changes_(shape.max_changes()),
-        counts_(recycled_array<int32_t>(steps)),
-        rows_(recycled_array<int32_t>(steps * max_changes_)),
-        usages_(recycled_array<T>(steps * max_changes_)) {}
+  UsageJournal(int64_t steps, const MemoryShape& shape) : changes_(steps, shape.max_changes()) {}
 
-  size_t bytes() const { return steps_ * (sizeof(int32_t) + max_changes_ * (sizeof(int32_t) + sizeof(T))); }
-  void begin_step(const UsageHeap<T>&) { counts_[size_++] = 0; }
-  void save(int32_t row, T usage) {
-    const int64_t at = (size_ - 1) * max_changes_ + counts_[size_ - 1]++;
-    rows_[at] = row;
-    usages_[at] = usage;
-  }
+  size_t bytes() const { return changes_.bytes(); }
+  void begin_step(const UsageHeap<T>&) { changes_.begin_step(); }
+  void save(int32_t row, T usage) { changes_.add({usage, row}); }
   void undo(UsageHeap<T>& usage, int64_t step) {
-    for (int32_t i = counts_[step]; i-- > 0;) swap(usage, step * max_changes_ + i);
+    for (Change* change = changes_.end(step); change-- != changes_.begin(step);) swap(usage, *change);
   }
   void redo(UsageHeap<T>& usage, int64_t step) {
-    for (int32_t i = 0; i < counts_[step]; ++i) swap(usage, step * max_changes_ + i);
+    for (Change* change = changes_.begin(step); change != changes_.end(step); ++change) swap(usage, *change);
   }
 
  private:
-  void swap(UsageHeap<T>& usage, int64_t at) {
-    const T now = usage.usage(rows_[at]);
-    usage.set(rows_[at], usages_[at]);
-    usages_[at] = now;
+  struct Change {
+    T usage;
+    int32_t row;
+  };
+  static void swap(UsageHeap<T>& usage, Change& change) {
+    const T now = usage.usage(change.row);
+    usage.set(change.row, std::exchange(change.usage, now));
   }
 
-  int64_t steps_, size_ = 0;
-  int32_t max_changes_;
-  Recycled<int32_t> counts_;
-  Recycled<int32_t> rows_;
-  Recycled<T> usages_;
+  StepRecords<Change> changes_;
 };
 
 }  // namespace sparsam

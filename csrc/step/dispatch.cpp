@@ -27,28 +27,26 @@ struct Set {
   const InstructionSet& code;
 };
 
-Set choose() {
-  const Set sets[] = {  // best first
-#ifdef SPARSAM_X86
-      {"avx512",
-       __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512bw"),
-       avx512::instruction_set()},
-      {"avx2", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"), avx2::instruction_set()},
-#endif
-      {"baseline", true, baseline::instruction_set()},
-  };
-  const char* wanted = std::getenv("SPARSAM_ISA");
-  for (const Set& set : sets)
-    if (wanted == nullptr || *wanted == 0 ? set.available : std::strcmp(wanted, set.name) == 0) {
-      if (!set.available) throw std::runtime_error(std::string("SPARSAM_ISA: this processor has no ") + set.name);
-      return set;
-    }
-  throw std::runtime_error(std::string("SPARSAM_ISA: expected baseline, avx2 or avx512, got ") + wanted);
-}
-
 const Set& chosen() {
-  static const Set set = choose();
+  static const Set set = [] {
+    const Set sets[] = {  // best first
+#ifdef SPARSAM_X86
+        {"avx512",
+         __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+             __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"),
+         avx512::instruction_set()},
+        {"avx2", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"), avx2::instruction_set()},
+#endif
+        {"baseline", true, baseline::instruction_set()},
+    };
+    const char* wanted = std::getenv("SPARSAM_ISA");
+    for (const Set& set : sets)
+      if (wanted == nullptr || *wanted == 0 ? set.available : std::strcmp(wanted, set.name) == 0) {
+        if (!set.available) throw std::runtime_error(std::string("SPARSAM_ISA: this processor has no ") + set.name);
+        return set;
+      }
+    throw std::runtime_error(std::string("SPARSAM_ISA: expected baseline, avx2 or avx512, got ") + wanted);
+  }();
   return set;
 }
 

@@ -1,5 +1,5 @@
-// The loops over time: controller and memory of a group of batch elements, forward and backward, for every cell and
-// both memories. Compiled once per instruction set (sequence_*.cpp).
+// The loops over time: controller and memory of a group of batch elements, forward and backward, for every controller
+// and memory. Compiled once per instruction set (sequence_*.cpp).
 #pragma once
 
 #include <algorithm>
@@ -10,25 +10,30 @@
 
 #include "index/index_kinds.h"
 #include "step/backward_clip.h"
-#include "step/cells/gru.h"
-#include "step/cells/lstm.h"
+#include "step/controllers/gru.h"
+#include "step/controllers/lstm.h"
 #include "step/sam_step.h"
 #include "step/sdnc_step.h"
 #include "step/sequence.h"
 #include "support/causal_convolution.h"
 #include "support/interrupt.h"
+#include "support/linear.h"
 #include "support/packed_product.h"
 #include "support/parallel.h"
-#include "support/linear.h"
 #include "support/tall_product.h"
 
 namespace sparsam::SPARSAM_ISA {
 
 // No controller: x is the interface vector before its activation, and nothing recurs but the memory.
 template <class T>
-class NoCell {
- public:
+struct NoController {
   static constexpr bool kControls = false;
+  struct Weightless {
+    Weightless(const SequenceShape&, const Weights<T>&) {}
+  };
+  using Forward = Weightless;
+  using Backward = Weightless;
+  static void gradients(const SequenceBackward<T>&, const T*, int) {}
 };
 
 // Offsets into a tape: step t of batch element b.
@@ -58,14 +63,22 @@ struct At {
   }
 };
 
-// f.operator()<Step>(), with the class of this kind of memory's step.
+// f.operator()<Controller, Step>(), with the classes that this sequence's kinds name.
 template <class T, class F>
-void with_step(const StoredShape& shape, F&& f) {
-  switch (kind_of(shape)) {
-#define SPARSAM_WITH_STEP(name, type) \
-  case MemoryKind::name: return f.template operator()<type<T>>();
-    SPARSAM_MEMORIES(SPARSAM_WITH_STEP)
-#undef SPARSAM_WITH_STEP
+void with_kinds(const SequenceShape& s, F&& f) {
+  auto with_step = [&]<class Step>() {
+    switch (s.controller) {
+#define SPARSAM_WITH(name, type, ...) \
+  case ControllerKind::name: return f.template operator()<type<T>, Step>();
+      SPARSAM_CONTROLLERS(SPARSAM_WITH)
+#undef SPARSAM_WITH
+    }
+  };
+  switch (s.memory) {
+#define SPARSAM_WITH(name, type, links) \
+  case MemoryKind::name: return with_step.template operator()<type<T>>();
+    SPARSAM_MEMORIES(SPARSAM_WITH)
+#undef SPARSAM_WITH
   }
 }
 
@@ -93,29 +106,28 @@ void for_each_group(int batch, int threads, F&& run) {
   });
 }
 
-// The packed weights of a cell's direction, of the interface and of the output layer, shared by all groups.
+// The packed weights of one direction of a controller, of the interface and of the output layer, shared by all groups.
 template <class Direction, class T>
-struct CellWeights {
-  Direction cell;
+struct PackedWeights {
+  Direction controller;
   Packed<T> interface, output;
 };
-struct NoWeights {};
 
 // Runs the controller of n active batch elements at step t: h_t and the interface vector before its activation.
-template <class CellType, class T, class PackedWeights>
-void control(const SequenceForward<T>& f, const PackedWeights& packed, const At<T>& at, int64_t t, int n,
+template <class Controller, class T, class Packs>
+void control(const SequenceForward<T>& f, const Packs& packed, const At<T>& at, int64_t t, int n,
              const int* active) {
   const SequenceShape& s = f.shape;
-  if constexpr (CellType::kControls) {
+  if constexpr (Controller::kControls) {
     const T* from[kMaxRows] = {};
     T* to[kMaxRows] = {};
     for (int i = 0; i < n; ++i) from[i] = f.x + at.index(t, active[i]) * s.inputs, to[i] = at.gates(t, active[i]);
-    packed.cell.begin(n, from, to);
+    packed.controller.begin(n, from, to);
     for (int i = 0; i < n; ++i) from[i] = at.joint(t, active[i]);
-    packed.cell.add(n, from, to);
+    packed.controller.add(n, from, to);
     for (int i = 0; i < n; ++i) {
       const int b = active[i];
-      packed.cell.activate(at.gates(t, b), at.joint(t, b), at.cell(t, b), at.cell(t + 1, b), at.joint(t + 1, b));
+      packed.controller.activate(at.gates(t, b), at.joint(t, b), at.cell(t, b), at.cell(t + 1, b), at.joint(t + 1, b));
       std::copy_n(f.weights.b_interface, s.interface, at.interface(t, b));
       from[i] = at.joint(t + 1, b), to[i] = at.interface(t, b);
     }
@@ -127,28 +139,26 @@ void control(const SequenceForward<T>& f, const PackedWeights& packed, const At<
 }
 
 // What step t puts out for the batch elements from first to last: y_t = W [h_t, r_t] + b of the active ones, or [h_t, r_t].
-template <class CellType, class T, class PackedWeights>
-void put_out(const SequenceForward<T>& f, const PackedWeights& packed, const At<T>& at, int64_t t, int first, int last,
+template <class T, class Packs>
+void put_out(const SequenceForward<T>& f, const Packs& packed, const At<T>& at, int64_t t, int first, int last,
              int n, const int* active) {
   const SequenceShape& s = f.shape;
-  if constexpr (CellType::kControls) {
-    if (s.outputs > 0) {
-      const T* from[kMaxRows] = {};
-      T* to[kMaxRows] = {};
-      if (n < last - first)
-        std::fill_n(f.out + at.index(t, first) * s.outputs, int64_t(last - first) * s.outputs, T(0));
-      for (int i = 0; i < n; ++i) {
-        from[i] = at.joint(t + 1, active[i]), to[i] = f.out + at.index(t, active[i]) * s.outputs;
-        std::copy_n(f.weights.b_output, s.outputs, to[i]);
-      }
-      return packed.output.multiply(n, from, to);
+  if (s.outputs > 0) {
+    const T* from[kMaxRows] = {};
+    T* to[kMaxRows] = {};
+    if (n < last - first)
+      std::fill_n(f.out + at.index(t, first) * s.outputs, int64_t(last - first) * s.outputs, T(0));
+    for (int i = 0; i < n; ++i) {
+      from[i] = at.joint(t + 1, active[i]), to[i] = f.out + at.index(t, active[i]) * s.outputs;
+      std::copy_n(f.weights.b_output, s.outputs, to[i]);
     }
+    return packed.output.multiply(n, from, to);
   }
   std::copy_n(at.joint(t + 1, first), int64_t(last - first) * s.joint, f.out + at.index(t, first) * s.joint);
 }
 
-template <class CellType, class Step, class T, class PackedWeights>
-void forward_group(const SequenceForward<T>& f, const PackedWeights& packed, int first, int last, int search_threads,
+template <class Controller, class Step, class T, class Packs>
+void forward_group(const SequenceForward<T>& f, const Packs& packed, int first, int last, int search_threads,
                    const std::atomic<bool>& stopped) {
   const SequenceShape& s = f.shape;
   const At<T> at{s, f.tape};
@@ -168,81 +178,64 @@ void forward_group(const SequenceForward<T>& f, const PackedWeights& packed, int
       std::fill_n(at.interface(t, b), s.interface, T(0));
       std::fill_n(at.joint(t + 1, b), s.joint, T(0));
     }
-    if (n > 0) control<CellType>(f, packed, at, t, n, active);
+    if (n > 0) control<Controller>(f, packed, at, t, n, active);
     for (int i = 0; i < n; ++i) {
       const int b = active[i];
-      if constexpr (!CellType::kControls)
+      if constexpr (!Controller::kControls)
         step.expect(b - first, {f.x + at.index(t, b) * s.interface, int64_t(s.batch) * s.interface, f.lengths[b] - t});
       step.forward(*f.timelines[b], f.journals[b], at.step(t, b), at.joint(t + 1, b) + s.hidden);
     }
-    if (f.out) put_out<CellType>(f, packed, at, t, first, last, n, active);
-  }
-}
-
-template <class CellType, class T>
-void forward_cell(const SequenceForward<T>& f, int threads) {
-  const SequenceShape& s = f.shape;
-  const int search_threads = threads_per_search(s.batch, threads);
-  auto run = [&](const auto& packed) {
-    for_each_group(s.batch, threads, [&](int first, int last, const std::atomic<bool>& stopped) {
-      with_step<T>(s, [&]<class Step>() {
-        forward_group<CellType, Step>(f, packed, first, last, search_threads, stopped);
-      });
-    });
-  };
-  if constexpr (CellType::kControls) {
-    const Weights<T>& w = f.weights;
-    run(CellWeights<typename CellType::Forward, T>{{s, w},
-                                                   {w.w_interface, s.hidden, s.interface, 1, s.hidden},
-                                                   {w.w_output, s.outputs > 0 ? s.joint : 0, s.outputs, 1, s.joint}});
-  } else {
-    run(NoWeights{});
+    if (f.out) put_out(f, packed, at, t, first, last, n, active);
   }
 }
 
 template <class T>
 void forward(const SequenceForward<T>& f, int threads) {
-  switch (f.shape.cell) {
-#define SPARSAM_FORWARD(name, type, kept, blocks, state) \
-  case Cell::name: return forward_cell<type<T>>(f, threads);
-    SPARSAM_CELLS(SPARSAM_FORWARD)
-#undef SPARSAM_FORWARD
-  }
+  const SequenceShape& s = f.shape;
+  const Weights<T>& w = f.weights;
+  const int search_threads = threads_per_search(s.batch, threads);
+  with_kinds<T>(s, [&]<class Controller, class Step>() {
+    const PackedWeights<typename Controller::Forward, T> packed{
+        {s, w},
+        {w.w_interface, s.hidden, s.hidden > 0 ? s.interface : 0, 1, s.hidden},
+        {w.w_output, s.joint, s.outputs, 1, s.joint}};
+    for_each_group(s.batch, threads, [&](int first, int last, const std::atomic<bool>& stopped) {
+      forward_group<Controller, Step>(f, packed, first, last, search_threads, stopped);
+    });
+  });
 }
 
 // From the gradients of the interface vectors and of h_t, in `d_joint`, to those of [h_{t-1}, r_{t-1}] there.
-template <class CellType, class T, class PackedWeights>
-void control_backward(const SequenceBackward<T>& f, const PackedWeights& packed, const At<T>& at, int64_t t, int n,
+template <class Controller, class T, class Packs>
+void control_backward(const SequenceBackward<T>& f, const Packs& packed, const At<T>& at, int64_t t, int n,
                       const int* active, T* const* d_joint) {
   const SequenceShape& s = f.shape;
-  if constexpr (CellType::kControls) {
+  if constexpr (Controller::kControls) {
     const T* from[kMaxRows] = {};
     for (int i = 0; i < n; ++i) from[i] = at.interface(t, active[i]);
     packed.interface.multiply(n, from, d_joint);
     for (int i = 0; i < n; ++i) {
       const int b = active[i];
       T* d_cell = f.d_state_cell ? f.d_state_cell + int64_t(b) * s.hidden : nullptr;
-      packed.cell.activate(at.gates(t, b), at.joint(t, b), at.cell(t, b), at.cell(t + 1, b), d_joint[i], d_cell);
+      packed.controller.activate(at.gates(t, b), at.joint(t, b), at.cell(t, b), at.cell(t + 1, b), d_joint[i], d_cell);
       std::fill_n(d_joint[i] + s.hidden, s.read_width(), T(0));
       from[i] = at.gates(t, b);
     }
-    packed.cell.add(n, from, d_joint);
+    packed.controller.add(n, from, d_joint);
   } else {
     for (int i = 0; i < n; ++i) std::fill_n(d_joint[i], s.joint, T(0));
   }
 }
 
 // Adds what [h_t, r_t] gets of the gradient of what step t put out.
-template <class CellType, class T, class PackedWeights>
-void put_out_backward(const SequenceBackward<T>& f, const PackedWeights& packed, const At<T>& at, int64_t t, int n,
+template <class T, class Packs>
+void put_out_backward(const SequenceBackward<T>& f, const Packs& packed, const At<T>& at, int64_t t, int n,
                       const int* active, T* const* d_joint) {
   const SequenceShape& s = f.shape;
-  if constexpr (CellType::kControls) {
-    if (s.outputs > 0) {
-      const T* from[kMaxRows] = {};
-      for (int i = 0; i < n; ++i) from[i] = f.d_out + at.index(t, active[i]) * s.outputs;
-      return packed.output.multiply(n, from, d_joint);
-    }
+  if (s.outputs > 0) {
+    const T* from[kMaxRows] = {};
+    for (int i = 0; i < n; ++i) from[i] = f.d_out + at.index(t, active[i]) * s.outputs;
+    return packed.output.multiply(n, from, d_joint);
   }
   for (int i = 0; i < n; ++i) {
     const T* d_output = f.d_out + at.index(t, active[i]) * s.joint;
@@ -250,8 +243,8 @@ void put_out_backward(const SequenceBackward<T>& f, const PackedWeights& packed,
   }
 }
 
-template <class CellType, class Step, class T, class PackedWeights>
-void backward_group(SequenceBackward<T>& f, const PackedWeights& packed, int first, int last,
+template <class Controller, class Step, class T, class Packs>
+void backward_group(SequenceBackward<T>& f, const Packs& packed, int first, int last,
                     const std::atomic<bool>& stopped) {
   const SequenceShape& s = f.shape;
   const At<T> at{s, f.tape};
@@ -265,7 +258,7 @@ void backward_group(SequenceBackward<T>& f, const PackedWeights& packed, int fir
   }
   T *d_joint[kMaxRows], *given[kMaxRows];
   int active[kMaxRows];
-  BackwardClip<T> clip(CellType::kControls ? f.clip : 0, last - first, s.joint);
+  BackwardClip<T> clip(Controller::kControls ? f.clip : 0, last - first, s.joint);
   for (int b = first; clip.on() && b < last; ++b) clip.note(b - first, f.d_state_joint + int64_t(b) * s.joint);
   for (int64_t t = s.steps; t-- > 0 && !stopped;) {
     if (t % kStepsPerCheck == kStepsPerCheck - 1) check_interrupt();
@@ -275,14 +268,14 @@ void backward_group(SequenceBackward<T>& f, const PackedWeights& packed, int fir
     if (n == 0) continue;
     for (int i = 0; i < n; ++i) d_joint[i] = f.d_state_joint + int64_t(active[i]) * s.joint;  // carried: [dh, dr] of step t
     for (int i = 0; clip.on() && i < n; ++i) given[i] = clip.room(active[i] - first);
-    if (f.d_out) put_out_backward<CellType>(f, packed, at, t, n, active, clip.on() ? given : d_joint);
+    if (f.d_out) put_out_backward(f, packed, at, t, n, active, clip.on() ? given : d_joint);
     for (int i = 0; clip.on() && i < n; ++i) clip.note_and_add(active[i] - first, d_joint[i]);
     for (int i = 0; i < n; ++i) {
       const int b = active[i];
       step.backward(*f.timelines[b], *f.journals[b], t, *d_state[b - first], at.step(t, b), d_joint[i] + s.hidden,
                     f.d_state_weights + int64_t(b) * s.reads());
     }
-    control_backward<CellType>(f, packed, at, t, n, active, d_joint);
+    control_backward<Controller>(f, packed, at, t, n, active, d_joint);
     for (int i = 0; clip.on() && i < n; ++i) clip.limit(active[i] - first, d_joint[i]);
   }
   if (s.link_gradients)
@@ -306,67 +299,44 @@ Recycled<T> hidden_padding(const SequenceBackward<T>& f, const T* from, int64_t 
   return out;
 }
 
-// Of the weight (m, n) and bias (m) of a linear map of x (steps, n), rows `stride` apart: one product, in which the
-// bias is the weight of a one.
-template <class T>
-void linear_gradients(const T* d_y, int m, const T* x, int64_t stride, int n, int64_t steps, T* weight, T* bias,
-                      int threads) {
-  const Recycled<T> all = recycled_array<T>(size_t(m) * (n + 1));
-  const ColumnBlock<T> seen[] = {{x, stride, n}, {nullptr, 0, 1}};
-  tall_product(d_y, m, seen, steps, m, all.get(), n + 1, threads);
-  for (int64_t row = 0; row < m; ++row) {
-    const T* from = all.get() + row * (n + 1);
-    std::copy_n(from, n, weight + row * n);
-    bias[row] = from[n];
-  }
-}
-
-// Of the output layer's parameters.
-template <class T>
-void output_gradients(const SequenceBackward<T>& f, int threads) {
+// Of the weights and biases, from what the loop left in the tape.
+template <class Controller, class T>
+void parameter_gradients(const SequenceBackward<T>& f, int threads) {
   const SequenceShape& s = f.shape;
+  const Parameters<T*>& to = f.gradients;
+  const int64_t steps = s.steps * s.batch;
+  const T* const joint = f.tape.joint + int64_t(s.batch) * s.joint;  // [h_t, r_t] of step t
+  const Recycled<T> x = hidden_padding(f, f.x, s.inputs);
+  Controller::gradients(f, x ? x.get() : f.x, threads);
+  const ColumnBlock<T> hidden[] = {{joint, s.joint, s.hidden}, {nullptr, 0, 1}};
+  linear_gradients(f.tape.interface, s.interface, hidden, steps, to.w_interface, to.b_interface, threads);
+  if (s.outputs == 0) return;
   if (f.d_out == nullptr) {
-    std::fill_n(f.gradients.w_output, int64_t(s.outputs) * s.joint, T(0));
-    std::fill_n(f.gradients.b_output, s.outputs, T(0));
+    std::fill_n(to.w_output, int64_t(s.outputs) * s.joint, T(0));
+    std::fill_n(to.b_output, s.outputs, T(0));
     return;
   }
-  const Recycled<T> padded = hidden_padding(f, f.d_out, s.outputs);
-  linear_gradients(padded ? padded.get() : f.d_out, s.outputs, f.tape.joint + int64_t(s.batch) * s.joint, s.joint,
-                   s.joint, s.steps * s.batch, f.gradients.w_output, f.gradients.b_output, threads);
-}
-
-template <class CellType, class T>
-void backward_cell(SequenceBackward<T>& f, int threads) {
-  const SequenceShape& s = f.shape;
-  auto run = [&](const auto& packed) {
-    for_each_group(s.batch, threads, [&](int first, int last, const std::atomic<bool>& stopped) {
-      with_step<T>(s, [&]<class Step>() { backward_group<CellType, Step>(f, packed, first, last, stopped); });
-    });
-  };
-  if constexpr (CellType::kControls) {
-    const Weights<T>& w = f.weights;
-    run(CellWeights<typename CellType::Backward, T>{{s, w},
-                                                    {w.w_interface, s.interface, s.hidden, s.hidden, 1},
-                                                    {w.w_output, s.outputs, s.outputs > 0 ? s.joint : 0, s.joint, 1}});
-    if (f.gradients.w_ih == nullptr) return;
-    const Recycled<T> padded = hidden_padding(f, f.x, s.inputs);
-    CellType::gradients(f, padded ? padded.get() : f.x, threads);
-    linear_gradients(f.tape.interface, s.interface, f.tape.joint + int64_t(s.batch) * s.joint, s.joint, s.hidden,
-                     s.steps * s.batch, f.gradients.w_interface, f.gradients.b_interface, threads);
-    if (s.outputs > 0) output_gradients(f, threads);
-  } else {
-    run(NoWeights{});
-  }
+  const Recycled<T> d_out = hidden_padding(f, f.d_out, s.outputs);
+  const ColumnBlock<T> whole[] = {{joint, s.joint, s.joint}, {nullptr, 0, 1}};
+  linear_gradients(d_out ? d_out.get() : f.d_out, s.outputs, whole, steps, to.w_output, to.b_output, threads);
 }
 
 template <class T>
 void backward(SequenceBackward<T>& f, int threads) {
-  switch (f.shape.cell) {
-#define SPARSAM_BACKWARD(name, type, kept, blocks, state) \
-  case Cell::name: return backward_cell<type<T>>(f, threads);
-    SPARSAM_CELLS(SPARSAM_BACKWARD)
-#undef SPARSAM_BACKWARD
-  }
+  const SequenceShape& s = f.shape;
+  const Weights<T>& w = f.weights;
+  with_kinds<T>(s, [&]<class Controller, class Step>() {
+    {
+      const PackedWeights<typename Controller::Backward, T> packed{
+          {s, w},
+          {w.w_interface, s.hidden > 0 ? s.interface : 0, s.hidden, s.hidden, 1},
+          {w.w_output, s.outputs, s.outputs > 0 ? s.joint : 0, s.joint, 1}};
+      for_each_group(s.batch, threads, [&](int first, int last, const std::atomic<bool>& stopped) {
+        backward_group<Controller, Step>(f, packed, first, last, stopped);
+      });
+    }
+    if (f.gradients.w_ih != nullptr) parameter_gradients<Controller>(f, threads);
+  });
 }
 
 template <class T>

@@ -36,7 +36,7 @@ TapeArrays<T>::TapeArrays(const SequenceShape& s, int64_t steps, bool unused) {
   };
   auto place_all = [&] {
     place(tape.gates, done * s.gates);
-    place(tape.cells, states * s.hidden, traits(s.cell).has_state);
+    place(tape.cells, states * s.hidden, traits(s.controller).has_cell);
     place(tape.joint, states * s.joint);
     place(tape.read_weights, states * s.reads());
     place(tape.scores, done * s.reads());
@@ -86,19 +86,33 @@ void separate(Versions<T>& versions) {
 }
 
 template <class T>
+void copy_or_zero(const T* from, T* to, size_t count) {  // null for zero
+  if (from)
+    std::copy_n(from, count, to);
+  else
+    std::fill_n(to, count, T(0));
+}
+
+template <class T>
 struct Copier {
   const SequenceShape& s;
   const Tape<T>& tape;
 
+  // f(array, numbers) for each array of a state: c_t, [h, r], and the rows and weights read.
+  template <class F>
+  void each_part(const F& f) const {
+    if (tape.cells) f(tape.cells, s.hidden);
+    f(tape.joint, s.joint);
+    f(tape.read_rows, s.reads());
+    f(tape.read_weights, s.reads());
+  }
+
   void state_in(const ForwardCall<T>& call) const {
+    if (tape.cells) std::copy_n(call.cell, int64_t(s.batch) * s.hidden, tape.cells);
     for (int b = 0; b < s.batch; ++b) {
-      if (tape.cells) std::copy_n(call.cell + int64_t(b) * s.hidden, s.hidden, tape.cells + int64_t(b) * s.hidden);
       T* joint = tape.joint + int64_t(b) * s.joint;
       if (s.hidden > 0) std::copy_n(call.hidden + int64_t(b) * s.hidden, s.hidden, joint);
-      if (call.read)
-        std::copy_n(call.read + int64_t(b) * s.read_width(), s.read_width(), joint + s.hidden);
-      else
-        std::fill_n(joint + s.hidden, s.read_width(), T(0));
+      copy_or_zero(call.read ? call.read + int64_t(b) * s.read_width() : nullptr, joint + s.hidden, s.read_width());
     }
     std::copy(call.rows.begin(), call.rows.end(), tape.read_rows);
     std::copy_n(call.read_weights, int64_t(s.batch) * s.reads(), tape.read_weights);
@@ -107,21 +121,19 @@ struct Copier {
   // The state after `done` steps of element b becomes the one that the next piece starts from.
   void carry(int b, int64_t done) const {
     if (done == 0) return;
-    const int64_t from = done * s.batch + b;
-    if (tape.cells) std::copy_n(tape.cells + from * s.hidden, s.hidden, tape.cells + int64_t(b) * s.hidden);
-    std::copy_n(tape.joint + from * s.joint, s.joint, tape.joint + int64_t(b) * s.joint);
-    std::copy_n(tape.read_rows + from * s.reads(), s.reads(), tape.read_rows + int64_t(b) * s.reads());
-    std::copy_n(tape.read_weights + from * s.reads(), s.reads(), tape.read_weights + int64_t(b) * s.reads());
+    each_part([&](auto* array, int32_t n) { std::copy_n(array + (done * s.batch + b) * n, n, array + int64_t(b) * n); });
   }
 
   void state_out(int b, int64_t done, const StateArrays<T>& to) const {
     const int64_t from = done * s.batch + b;
-    if (to.cell) std::copy_n(tape.cells + from * s.hidden, s.hidden, to.cell.get() + int64_t(b) * s.hidden);
-    const T* joint = tape.joint + from * s.joint;
-    if (to.hidden) std::copy_n(joint, s.hidden, to.hidden.get() + int64_t(b) * s.hidden);
-    std::copy_n(joint + s.hidden, s.read_width(), to.read.get() + int64_t(b) * s.read_width());
-    std::copy_n(tape.read_rows + from * s.reads(), s.reads(), to.rows.get() + int64_t(b) * s.reads());
-    std::copy_n(tape.read_weights + from * s.reads(), s.reads(), to.weights.get() + int64_t(b) * s.reads());
+    auto copy = [b](const auto* array, int64_t at, int64_t n, const auto& out) {
+      if (out) std::copy_n(array + at, n, out.get() + b * n);
+    };
+    copy(tape.cells, from * s.hidden, s.hidden, to.cell);
+    copy(tape.joint, from * s.joint, s.hidden, to.hidden);
+    copy(tape.joint, from * s.joint + s.hidden, s.read_width(), to.read);
+    copy(tape.read_rows, from * s.reads(), s.reads(), to.rows);
+    copy(tape.read_weights, from * s.reads(), s.reads(), to.weights);
   }
 
   // Reads, and writes (eq. lru_write_weights), of the steps of a piece that begins at `begin`.
@@ -160,8 +172,8 @@ struct Copier {
 template <class T>
 StateArrays<T> state_arrays(const SequenceShape& s) {
   StateArrays<T> out;
-  if (traits(s.cell).blocks > 0) out.hidden = Numbers<T>(size_t(s.batch) * s.hidden);
-  if (traits(s.cell).has_state) out.cell = Numbers<T>(size_t(s.batch) * s.hidden);
+  if (traits(s.controller).blocks > 0) out.hidden = Numbers<T>(size_t(s.batch) * s.hidden);
+  if (traits(s.controller).has_cell) out.cell = Numbers<T>(size_t(s.batch) * s.hidden);
   out.read = Numbers<T>(size_t(s.batch) * s.read_width());
   out.weights = Numbers<T>(size_t(s.batch) * s.reads());
   return out;
@@ -252,35 +264,24 @@ std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& 
   if (record.used.exchange(true)) throw std::runtime_error("record: its backward pass has run already");
   const SequenceShape& s = record.shape;
   auto result = std::make_shared<Gradients<T>>(s);
-  const size_t gates = size_t(traits(s.cell).blocks) * s.hidden, batch = size_t(s.batch);
-  if (gates > 0) {
-    result->w_ih = Numbers<T>(gates * (s.inputs + s.read_width()));
-    result->w_hh = Numbers<T>(gates * s.hidden);
-    result->b_ih = Numbers<T>(gates);
-    result->b_hh = Numbers<T>(gates);
-    result->w_interface = Numbers<T>(size_t(s.interface) * s.hidden);
-    result->b_interface = Numbers<T>(s.interface);
-    if (s.outputs > 0) {
-      result->w_output = Numbers<T>(size_t(s.outputs) * s.joint);
-      result->b_output = Numbers<T>(s.outputs);
-    }
-    if (call.needs_x) result->x = Numbers<T>(size_t(s.steps) * batch * s.inputs);
-  }
-  result->state = state_arrays<T>(s);
-  auto given_or_zero = [](const T* given, T* to, size_t count) {
-    if (given)
-      std::copy_n(given, count, to);
-    else
-      std::fill_n(to, count, T(0));
+  const bool controls = traits(s.controller).blocks > 0;
+  const size_t batch = size_t(s.batch);
+  Parameters<T*> gradients;
+  auto make = [](const char*, int64_t rows, int64_t columns, Numbers<T>& numbers, T*& pointer) {
+    if (rows > 0) numbers = Numbers<T>(size_t(rows * std::max<int64_t>(columns, 1)));
+    pointer = numbers.get();
   };
+  result->parameters.each(s, make, gradients);
+  if (controls && call.needs_x) result->x = Numbers<T>(size_t(s.steps) * batch * s.inputs);
+  result->state = state_arrays<T>(s);
   std::vector<T> d_joint(batch * s.joint, T(0));
   for (size_t b = 0; b < batch; ++b) {
     if (call.d_hidden) std::copy_n(call.d_hidden + b * s.hidden, s.hidden, d_joint.data() + b * s.joint);
     if (call.d_read)
       std::copy_n(call.d_read + b * s.read_width(), s.read_width(), d_joint.data() + b * s.joint + s.hidden);
   }
-  if (result->state.cell) given_or_zero(call.d_cell, result->state.cell.get(), batch * s.hidden);
-  given_or_zero(call.d_weights, result->state.weights.get(), batch * s.reads());
+  if (result->state.cell) copy_or_zero(call.d_cell, result->state.cell.get(), batch * s.hidden);
+  copy_or_zero(call.d_weights, result->state.weights.get(), batch * s.reads());
   BatchRowGradients<T> d_memory = final_gradients(s, call);
   const TapeArrays<T> tape = std::move(record.tape);  // freed at the end
   record.tape = {};
@@ -291,9 +292,8 @@ std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& 
                         result->state.weights.get(),
                         {},
                         std::move(call.d_links),
-                        {result->w_ih.get(), result->w_hh.get(), result->b_ih.get(), result->b_hh.get(),
-                         result->w_interface.get(), result->b_interface.get(), result->w_output.get(),
-                         result->b_output.get(), result->x.get()},
+                        gradients,
+                        result->x.get(),
                         call.clip};
   for (int b = 0; b < s.batch; ++b) {
     record.after[b]->make_current();
@@ -312,7 +312,7 @@ std::shared_ptr<Gradients<T>> run_backward(Record<T>& record, BackwardCall<T>&& 
     throw;
   }
   note_undone();
-  if (traits(s.cell).blocks == 0 && call.needs_x) result->x = tape.interface;
+  if (!controls && call.needs_x) result->x = tape.interface;
   for (size_t b = 0; b < batch; ++b) {
     const T* joint = d_joint.data() + b * s.joint;
     if (result->state.hidden) std::copy_n(joint, s.hidden, result->state.hidden.get() + b * s.hidden);

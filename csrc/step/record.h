@@ -37,7 +37,7 @@ struct TapeArrays {
   size_t bytes = 0;
 };
 
-// Hidden state, cell state, words read, and their rows and weights, of a batch.
+// h and the cell c, words read, and their rows and weights, of a batch.
 template <class T>
 struct StateArrays {
   Numbers<T> hidden, cell;  // (B, H) each; empty without a controller, and without c_t
@@ -113,7 +113,8 @@ template <class T>
 struct Gradients {
   explicit Gradients(const SequenceShape& shape) : shape(shape) {}
   SequenceShape shape;
-  Numbers<T> x, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface, w_output, b_output;
+  Numbers<T> x;
+  Parameters<Numbers<T>> parameters;
   StateArrays<T> state;  // rows stay empty
   std::vector<RowGradients<T>> memory;  // empty where it is not wanted, or where they went elsewhere
   std::vector<LinkEntries<T>> links;

@@ -31,15 +31,6 @@ struct StepTape {
   T* room;  // null with the ring
 };
 
-// What a row to write anew takes of alpha (1 - gamma): all of it, with the ring.
-template <class T>
-struct WholeRows {
-  T weight(const InterfaceView<T>& request, int h) const {
-    return request.write_gate[h] * (1 - request.interpolation[h]);
-  }
-  T backward(const InterfaceView<T>&, int, T d) const { return d; }  // of that weight, over alpha (1 - gamma)
-};
-
 // Gradients with respect to a batch element's memory and links, while they are accumulated.
 template <class T>
 struct StateGradients {
@@ -69,6 +60,7 @@ class SamStep {
         norms_(shape.heads),
         d_scores_(shape.k),
         d_strength_(shape.heads),
+        d_room_(shape.free_usage ? shape.heads : 0),
         erased_(shape.erase ? shape.reads() : 0),
         d_write_(shape.erase ? shape.reads() : 0) {}
 
@@ -103,26 +95,25 @@ class SamStep {
     journal.ring().undo(timeline.ring, step);
     timeline.ring.first(s_.heads, unused_.data());
     journal.words().undo(timeline.memory, step);
-    writes_backward(timeline.memory, d_state.memory, request, tape, d_weights, WholeRows<T>{},
-                    [](int32_t) { return T(0); });
+    writes_backward(timeline.memory, d_state.memory, request, tape, d_weights, [](int32_t) { return T(0); });
     journal.note_undone(step);
     end_backward(request);
   }
 
  protected:
   // Activates the interface and writes; find() sets `unused_`, the rows to write anew.
-  template <class Fresh, class Find>
+  template <class Find>
   void begin(Timeline<T>& timeline, Journal<T>* journal, const InterfaceView<T>& request, const StepTape<T>& tape,
-             const Fresh& fresh, const Find& find) {
+             const Find& find) {
     activate(request);
     load_words(request);
     if (journal) journal->begin_step(timeline.parts);
     find();
     if (tape.unused) std::copy(unused_.begin(), unused_.end(), tape.unused);
-    write(timeline.memory, journal, request, tape, fresh);
+    write(timeline.memory, journal, request, tape);
   }
   void begin(Timeline<T>& timeline, Journal<T>* journal, const InterfaceView<T>& request, const StepTape<T>& tape) {
-    begin(timeline, journal, request, tape, WholeRows<T>{}, [&] { timeline.ring.first(s_.heads, unused_.data()); });
+    begin(timeline, journal, request, tape, [&] { timeline.ring.first(s_.heads, unused_.data()); });
   }
 
   void search(Timeline<T>& timeline, int32_t* rows, T* scores) {
@@ -146,13 +137,12 @@ class SamStep {
 
   // Of all heads' writes; `more(row)` is what else a write weight there gets. `unused_` are the rows written anew, and
   // `before` is the memory that the step began with.
-  template <class Fresh, class More>
+  template <class More>
   void writes_backward(const Memory<T>& before, RowGradientBuffer<T>& d_memory, const InterfaceView<T>& request,
-                       const StepTape<T>& tape, T* d_weights, const Fresh& fresh, const More& more) {
+                       const StepTape<T>& tape, T* d_weights, const More& more) {
     if (s_.erase) erase_backward(before, d_memory, request, tape);
     for (int h = 0; h < s_.heads; ++h)
-      write_backward(d_memory, h, request, tape.previous_rows + h * s_.k, tape.previous_weights + h * s_.k,
-                     d_weights + h * s_.k, fresh, more);
+      write_backward(d_memory, h, request, tape, d_weights + h * s_.k, more);
     for (int n = 0; s_.erase && n < s_.reads(); ++n)
       if (const int32_t row = tape.previous_rows[n]; row >= 0 && d_memory.touched(row))
         add_scaled(d_memory.row(row), -erased_[n], d_memory.row(row), stride_);
@@ -231,8 +221,7 @@ class SamStep {
 
   // The rows that this step writes and the weights of each: head by head those read before, -1 for none, and the one to
   // write anew.
-  template <class Fresh>
-  void find_writes(const InterfaceView<T>& request, const StepTape<T>& tape, const Fresh& fresh) {
+  void find_writes(const InterfaceView<T>& request, const StepTape<T>& tape) {
     int n = 0;
     for (int h = 0; h < s_.heads; ++h) {
       const T keep = request.write_gate[h] * request.interpolation[h];
@@ -241,16 +230,19 @@ class SamStep {
         write_weights_[n] = keep * tape.previous_weights[i];
       }
       write_rows_[n] = unused_[h];
-      write_weights_[n++] = fresh.weight(request, h);
+      write_weights_[n++] = fresh_weight(request, tape, h);
     }
+  }
+  // Of the row to write anew: alpha (1 - gamma), with usage as much of it as the row has room for.
+  static T fresh_weight(const InterfaceView<T>& request, const StepTape<T>& tape, int h) {
+    const T weight = request.write_gate[h] * (1 - request.interpolation[h]);
+    return tape.room ? weight * tape.room[h] : weight;
   }
 
   // eq. lru_write_weights and sparse_write_suppl: every u_h is set to zero, then M += sum_h w^W_h a_h^T. With erase gates
   // the words read before are scaled by 1 - e_h w^W_h first.
-  template <class Fresh>
-  void write(Memory<T>& memory, Journal<T>* journal, const InterfaceView<T>& request, const StepTape<T>& tape,
-             const Fresh& fresh) {
-    find_writes(request, tape, fresh);
+  void write(Memory<T>& memory, Journal<T>* journal, const InterfaceView<T>& request, const StepTape<T>& tape) {
+    find_writes(request, tape);
     touched_.clear();
     touched_.add(s_.max_writes(), write_rows_.data(), write_weights_.data(), [&](int32_t row) {
       if (journal) journal->words().save(memory, row);
@@ -367,9 +359,11 @@ class SamStep {
   }
 
   // Gradients of a_h and the gates of head h; `d_weights` (K) leaves as the gradient of the previous read weights.
-  template <class Fresh, class More>
-  void write_backward(RowGradientBuffer<T>& d_memory, int h, const InterfaceView<T>& request, const int32_t* rows,
-                      const T* weights, T* d_weights, const Fresh& fresh, const More& more) {
+  template <class More>
+  void write_backward(RowGradientBuffer<T>& d_memory, int h, const InterfaceView<T>& request, const StepTape<T>& tape,
+                      T* d_weights, const More& more) {
+    const int32_t* rows = tape.previous_rows + h * s_.k;
+    const T* weights = tape.previous_weights + h * s_.k;
     const T alpha = request.write_gate[h], gamma = request.interpolation[h];
     T* d_add = d_add_.get() + h * stride_;
     T d_alpha = 0, d_gamma = 0;
@@ -391,7 +385,11 @@ class SamStep {
       d_gamma += alpha * weights[i] * d;
       d_weights[i] = alpha * gamma * d;
     }
-    const T d = fresh.backward(request, h, through(unused_[h], fresh.weight(request, h)));
+    T d = through(unused_[h], fresh_weight(request, tape, h));  // of that weight, over alpha (1 - gamma)
+    if (tape.room) {
+      d_room_[h] = alpha * (1 - gamma) * d;
+      d *= tape.room[h];
+    }
     d_alpha += (1 - gamma) * d;
     d_gamma -= alpha * d;
     request.write_gate[h] = d_alpha * alpha * (1 - alpha);
@@ -405,7 +403,7 @@ class SamStep {
   std::vector<int32_t> unused_, accessed_, write_rows_;
   std::vector<T> write_weights_;
   Recycled<T> query_, add_, read_, d_query_, d_add_;
-  std::vector<T> norms_, d_scores_, d_strength_;
+  std::vector<T> norms_, d_scores_, d_strength_, d_room_;
   std::vector<T> erased_, d_write_;  // (R, K), with erase gates
   MemorySearch<T> search_;
 };

@@ -16,20 +16,6 @@
 
 namespace sparsam::SPARSAM_ISA {
 
-// What a row to write anew takes of alpha (1 - gamma) with usage: as much as it has room for.
-template <class T>
-struct FreeRows {
-  T weight(const InterfaceView<T>& request, int h) const {
-    return request.write_gate[h] * (1 - request.interpolation[h]) * room[h];
-  }
-  T backward(const InterfaceView<T>& request, int h, T d) const {
-    d_room[h] = request.write_gate[h] * (1 - request.interpolation[h]) * d;
-    return room[h] * d;
-  }
-  const T* room;
-  T* d_room;
-};
-
 template <class T>
 class SdncStep : public SamStep<T> {
  public:
@@ -52,7 +38,7 @@ class SdncStep : public SamStep<T> {
     const InterfaceView<T> request(tape.interface, this->layout_);
     UsageJournal<T>* const usage = journal ? journal->usage() : nullptr;
     if (s_.free_usage)
-      this->begin(timeline, journal, request, tape, FreeRows<T>{tape.room, nullptr}, [&] {
+      this->begin(timeline, journal, request, tape, [&] {
         allocation_.allocate(*timeline.usage, usage, request.free_gates, tape.previous_rows, tape.previous_weights,
                              unused_.data(), tape.room);
       });
@@ -92,15 +78,14 @@ class SdncStep : public SamStep<T> {
     if (s_.free_usage) {
       journal.usage()->undo(*timeline.usage, step);
       std::copy_n(tape.unused, s_.heads, unused_.data());
-      written_backward(timeline, *journal.links(), step, d_state, request, tape, d_weights,
-                       FreeRows<T>{tape.room, allocation_.d_room()});
-      allocation_.backward(*timeline.usage, request.free_gates, tape.previous_rows, tape.previous_weights, unused_.data(),
-                           d_weights);
     } else {
       journal.ring().undo(timeline.ring, step);
       timeline.ring.first(s_.heads, unused_.data());
-      written_backward(timeline, *journal.links(), step, d_state, request, tape, d_weights, WholeRows<T>{});
     }
+    written_backward(timeline, *journal.links(), step, d_state, request, tape, d_weights);
+    if (s_.free_usage)
+      allocation_.backward(*timeline.usage, request.free_gates, tape.previous_rows, tape.previous_weights, unused_.data(),
+                           this->d_room_.data(), d_weights);
     for (int i = 0; i < s_.reads(); ++i) d_weights[i] += d_previous_[i];
     journal.note_undone(step);
     this->end_backward(request);
@@ -112,21 +97,19 @@ class SdncStep : public SamStep<T> {
   using SamStep<T>::unused_;
 
   // Of the links where they are differentiated, and of the writes. `unused_` are the rows erased.
-  template <class Fresh>
   void written_backward(const Timeline<T>& timeline, const LinkJournal<T>& journal, int64_t step,
                         StateGradients<T>& d_state, const InterfaceView<T>& request, const StepTape<T>& tape,
-                        T* d_weights, const Fresh& fresh) {
+                        T* d_weights) {
     if (d_state.links) {
-      collect_writes(request, tape, fresh);
+      collect_writes(request, tape);
       (*links_backward_)(*timeline.links, journal, step, *d_state.links, touched_.size(), touched_.rows(),
                          written_weights_.data(), d_written_.data());
       for (int i = 0; i < touched_.size(); ++i) slots_.set(touched_.row(i), i);
-      this->writes_backward(timeline.memory, d_state.memory, request, tape, d_weights, fresh,
+      this->writes_backward(timeline.memory, d_state.memory, request, tape, d_weights,
                             [&](int32_t row) { return d_written_[slots_.find(row)] / s_.heads; });
       for (int i = 0; i < touched_.size(); ++i) slots_.clear(touched_.row(i));
     } else {
-      this->writes_backward(timeline.memory, d_state.memory, request, tape, d_weights, fresh,
-                            [](int32_t) { return T(0); });
+      this->writes_backward(timeline.memory, d_state.memory, request, tape, d_weights, [](int32_t) { return T(0); });
     }
   }
 
@@ -152,9 +135,8 @@ class SdncStep : public SamStep<T> {
   }
 
   // The rows and weights that `write` wrote, again.
-  template <class Fresh>
-  void collect_writes(const InterfaceView<T>& request, const StepTape<T>& tape, const Fresh& fresh) {
-    this->find_writes(request, tape, fresh);
+  void collect_writes(const InterfaceView<T>& request, const StepTape<T>& tape) {
+    this->find_writes(request, tape);
     touched_.clear();
     touched_.add(s_.max_writes(), this->write_rows_.data(), this->write_weights_.data(), [](int32_t) {});
     average_writes();

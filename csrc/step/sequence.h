@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "index/index_settings.h"
@@ -12,80 +14,108 @@
 
 namespace sparsam {
 
-// The controllers' cells. A new one is a file in cells/ and a line here: its name, its class, the numbers that it keeps
-// per hidden unit and step, the blocks of H rows that its weights have, and whether it has a state beside h.
-#define SPARSAM_CELLS(X)            \
-  X(none, NoCell, 0, 0, false)      \
-  X(lstm, LstmCell, 4, 4, true)     \
-  X(gru, GruCell, 4, 3, false)
+// The memories by name, as a call says which it runs. A new one is a file with its step and a line here: its name, the
+// class of its step, and whether it has links.
+#define SPARSAM_MEMORIES(X)  \
+  X(sam, SamStep, false)     \
+  X(sdnc, SdncStep, true)
 
-#define SPARSAM_CELL_NAME(name, type, kept, blocks, state) name,
-enum class Cell : int32_t { SPARSAM_CELLS(SPARSAM_CELL_NAME) };
-#undef SPARSAM_CELL_NAME
+// The controllers, likewise. A new one is a file in controllers/ and a line here: its name, its class, the numbers that
+// it keeps per hidden unit and step, the blocks of H rows that its weights have, and whether it has a cell c beside h.
+#define SPARSAM_CONTROLLERS(X)        \
+  X(none, NoController, 0, 0, false)  \
+  X(lstm, Lstm, 4, 4, true)           \
+  X(gru, Gru, 4, 3, false)
 
-struct CellTraits {
+#define SPARSAM_NAME(name, ...) name,
+enum class MemoryKind : int32_t { SPARSAM_MEMORIES(SPARSAM_NAME) };
+enum class ControllerKind : int32_t { SPARSAM_CONTROLLERS(SPARSAM_NAME) };
+#undef SPARSAM_NAME
+
+struct MemoryTraits {
+  const char* name;
+  bool has_links;
+};
+struct ControllerTraits {
   const char* name;
   int32_t kept, blocks;
-  bool has_state;
+  bool has_cell;
 };
-inline const CellTraits& traits(Cell cell) {
-#define SPARSAM_CELL_TRAITS(name, type, kept, blocks, state) {#name, kept, blocks, state},
-  static constexpr CellTraits kTraits[] = {SPARSAM_CELLS(SPARSAM_CELL_TRAITS)};
-#undef SPARSAM_CELL_TRAITS
-  return kTraits[int32_t(cell)];
+#define SPARSAM_MEMORY(name, step, links) {#name, links},
+constexpr MemoryTraits kMemories[] = {SPARSAM_MEMORIES(SPARSAM_MEMORY)};
+#undef SPARSAM_MEMORY
+#define SPARSAM_CONTROLLER(name, type, kept, blocks, cell) {#name, kept, blocks, cell},
+constexpr ControllerTraits kControllers[] = {SPARSAM_CONTROLLERS(SPARSAM_CONTROLLER)};
+#undef SPARSAM_CONTROLLER
+constexpr const MemoryTraits& traits(MemoryKind kind) { return kMemories[int32_t(kind)]; }
+constexpr const ControllerTraits& traits(ControllerKind kind) { return kControllers[int32_t(kind)]; }
+
+// The entry of this name in one of the two tables; std::invalid_argument lists those that there are.
+template <class Kind, class Traits, size_t n>
+Kind kind_named(const char* what, const std::string& name, const Traits (&table)[n]) {
+  std::string known;
+  for (size_t i = 0; i < n; ++i) {
+    if (name == table[i].name) return Kind(i);
+    known += (i == 0 ? "" : i + 1 < n ? ", " : " or ") + std::string(table[i].name);
+  }
+  throw std::invalid_argument(std::string(what) + ": expected " + known + ", got " + name);
 }
 
-// The memories. A new one is a file with its step and a line here: its name and the class of its step.
-#define SPARSAM_MEMORIES(X) \
-  X(sam, SamStep)           \
-  X(sdnc, SdncStep)
-
-#define SPARSAM_MEMORY_NAME(name, type) name,
-enum class MemoryKind : int32_t { SPARSAM_MEMORIES(SPARSAM_MEMORY_NAME) };
-#undef SPARSAM_MEMORY_NAME
-inline MemoryKind kind_of(const StoredShape& shape) { return shape.k_links > 0 ? MemoryKind::sdnc : MemoryKind::sam; }
-
-// Letters of the paper: T steps, B batch, I inputs, H hidden, F numbers of an interface vector, G blocks of a cell.
+// Letters of the paper: T steps, B batch, I inputs, H hidden, F numbers of an interface vector, G a controller's blocks.
 struct SequenceShape : SearchedShape {
-  SequenceShape(const SearchedShape& memory, Cell cell, int64_t steps, int32_t batch, int32_t inputs, int32_t hidden)
-      : SearchedShape(memory),
-        cell(cell),
+  SequenceShape(const SearchedShape& sizes, MemoryKind memory, ControllerKind controller, int64_t steps, int32_t batch,
+                int32_t inputs, int32_t hidden)
+      : SearchedShape(sizes),
+        memory(memory),
+        controller(controller),
         steps(steps),
         batch(batch),
         inputs(inputs),
         hidden(hidden),
-        gates(hidden * traits(cell).kept),
+        gates(hidden * traits(controller).kept),
         joint(hidden + read_width()),
-        interface(InterfaceLayout(memory).size) {}
-  Cell cell;
+        interface(InterfaceLayout(sizes).size) {}
+  MemoryKind memory;
+  ControllerKind controller;
   int64_t steps;
   int32_t batch, inputs, hidden;  // without a controller, I is F and H is 0
-  int32_t gates;                  // what a cell keeps of a step
+  int32_t gates;                  // what a controller keeps of a step
   int32_t joint;                  // [h_t, r_t]
   int32_t interface;              // F
   int32_t outputs = 0;            // O; 0 without an output layer, where [h_t, r_t] is what is put out
+  int32_t seen() const { return inputs + read_width(); }  // [x_t, r_{t-1}]
   int32_t put_out() const { return outputs > 0 ? outputs : joint; }
 };
 
-// Parameters of a controller as torch.nn has them; null without one.
-template <class T>
-struct Weights {
-  const T* w_ih = nullptr;  // (G H, I+RW), rows ih_stride apart: of [x_t, r_{t-1}]
-  int64_t ih_stride = 0;
-  const T* w_hh = nullptr;  // (G H, H), rows hh_stride apart
-  int64_t hh_stride = 0;
-  const T *b_ih = nullptr, *b_hh = nullptr;  // (G H)
-  const T* w_interface = nullptr;            // (F, H)
-  const T* b_interface = nullptr;            // (F)
-  const T* w_output = nullptr;               // (O, H+RW): y_t = W [h_t, r_t] + b; null without an output layer
-  const T* b_output = nullptr;               // (O)
+// The parameters of a controller, its interface and its output layer as torch.nn has them, or something for each.
+template <class P>
+struct Parameters {
+  P w_ih{}, w_hh{}, b_ih{}, b_hh{};  // of [x_t, r_{t-1}] and h_{t-1}
+  P w_interface{}, b_interface{};    // of h_t
+  P w_output{}, b_output{};          // of [h_t, r_t]
+
+  // f(name, rows, columns, parameter, and the same of more lists): no rows where there is none, 0 columns for a bias.
+  template <class F, class... More>
+  void each(const SequenceShape& s, F&& f, More&... more) {
+    const int64_t gates = int64_t(traits(s.controller).blocks) * s.hidden, fields = gates > 0 ? s.interface : 0;
+    f("w_ih", gates, s.seen(), w_ih, more.w_ih...);
+    f("w_hh", gates, s.hidden, w_hh, more.w_hh...);
+    f("b_ih", gates, 0, b_ih, more.b_ih...);
+    f("b_hh", gates, 0, b_hh, more.b_hh...);
+    f("w_interface", fields, s.hidden, w_interface, more.w_interface...);
+    f("b_interface", fields, 0, b_interface, more.b_interface...);
+    f("w_output", s.outputs, s.joint, w_output, more.w_output...);
+    f("b_output", s.outputs, 0, b_output, more.b_output...);
+  }
 };
+template <class T>
+using Weights = Parameters<const T*>;
 
 // What the forward pass keeps, time first. Index 0 along T+1 is the incoming state.
 template <class T>
 struct Tape {
-  T* gates = nullptr;           // (T, B, gates): what the cell keeps
-  T* cells = nullptr;           // (T+1, B, H): c_t; null for a cell without
+  T* gates = nullptr;           // (T, B, gates): what the controller keeps
+  T* cells = nullptr;           // (T+1, B, H): c_t; null for a controller without
   T* joint = nullptr;           // (T+1, B, H+RW): [h, r]
   T* interface = nullptr;       // (T, B, F): activated
   int32_t* read_rows = nullptr;  // (T+1, B, R, K), -1 for none
@@ -114,23 +144,16 @@ struct SequenceForward : SequenceCall<T> {
   T* out;  // (T, B, O): y_t, or (T, B, H+RW): a copy of [h_t, r_t]; zero past the lengths; may be null
 };
 
-// Gradients of the parameters and of x; a null pointer for what is not wanted.
-template <class T>
-struct ParameterGradients {
-  T *w_ih = nullptr, *w_hh = nullptr, *b_ih = nullptr, *b_hh = nullptr, *w_interface = nullptr, *b_interface = nullptr;
-  T *w_output = nullptr, *b_output = nullptr;
-  T* x = nullptr;  // (T, B, I)
-};
-
 template <class T>
 struct SequenceBackward : SequenceCall<T> {
   const T* d_out;      // (T, B, O) or (T, B, H+RW), null for zero; what stands past the lengths is not looked at
   T* d_state_joint;    // (B, H+RW): of the final state in, of the incoming state out; likewise the next two
-  T* d_state_cell;     // (B, H), null for a cell without
+  T* d_state_cell;     // (B, H), null for a controller without
   T* d_state_weights;  // (B, R, K)
   std::vector<RowGradientBuffer<T>*> d_memory;  // (B): of the final memory in, of the starting memory out
   std::vector<LinkEntries<T>> d_links;    // (B): likewise of the links, where they are differentiated
-  ParameterGradients<T> gradients;
+  Parameters<T*> gradients;
+  T* d_x;  // (T, B, I), null where it is not wanted
   double clip = 0;  // of what a step hands back (backward_clip.h); 0 for exact gradients
 };
 

@@ -74,9 +74,8 @@ class Convolution {
 
   template <class F>
   static void share(int64_t tasks, int threads, const F& run) {
-    const int parts = int(std::max<int64_t>(1, std::min<int64_t>(threads, tasks)));
-    run_parallel(parts, [&](int part) {
-      for (int64_t i = tasks * part / parts; i < tasks * (part + 1) / parts; ++i) run(i);
+    parallel_parts(tasks, threads, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) run(i);
     });
   }
   const T* tap(int64_t j) const { return by_tap_.get() + j * s_.width; }

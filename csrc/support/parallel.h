@@ -19,12 +19,12 @@ void run_parallel(int threads, const std::function<void(int)>& task);
 
 // Calls work(begin, end) on even parts of [0, n), one per thread; the exception of the earliest part is thrown again.
 template <class Work>
-void parallel_parts(int32_t n, int threads, const Work& work) {
-  const int parts = std::max(1, std::min<int>(threads, n));
+void parallel_parts(int64_t n, int threads, const Work& work) {
+  const int parts = int(std::max<int64_t>(1, std::min<int64_t>(threads, n)));
   std::vector<std::exception_ptr> errors(static_cast<size_t>(parts));
   run_parallel(parts, [&](int i) {
     try {
-      work(static_cast<int32_t>(int64_t{n} * i / parts), static_cast<int32_t>(int64_t{n} * (i + 1) / parts));
+      work(n * i / parts, n * (i + 1) / parts);
     } catch (...) {
       errors[static_cast<size_t>(i)] = std::current_exception();
     }

@@ -4,8 +4,8 @@ What a pair has in common is declared once, under a name with an underscore that
 
 Arrays are C-contiguous NumPy arrays of exactly the type that is named here, or after `use_tensors` tensors of it, which
 `outputs` then gives too; nothing is converted. T steps, B batch, I inputs, H hidden, N rows, W width,
-R heads, K reads per head, F numbers of an interface vector, G blocks of a cell's weights (4 for lstm, 3 for gru). A
-wrong argument is a ValueError or a TypeError that says so.
+R heads, K reads per head, F numbers of an interface vector, G blocks of a controller's weights (4 for lstm, 3 for
+gru). A wrong argument is a ValueError or a TypeError that says so.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,8 @@ Result: TypeAlias = NDArray[Any] | Tensor | None  # as numbers are given back, b
 F = TypeVar("F", np.float32, np.float64)
 G = TypeVar("G", np.float32, np.float64, contravariant=True)
 
-class Cell(Enum):
-    none = 0
-    lstm = 1
-    gru = 2
+memories: tuple[str, ...]
+controllers: tuple[str, ...]
 
 class Similarity(Enum):
     cosine = 0
@@ -178,7 +176,8 @@ class _Forward(Protocol[F]):
     def __call__(
         self,
         sizes: Sizes,
-        cell: Cell,
+        memory: str,  # one of `memories`
+        controller: str,  # one of `controllers`
         hidden: int,
         x: NDArray[F],
         w_ih: NDArray[F] | None,
@@ -200,8 +199,8 @@ class _Forward(Protocol[F]):
         trace: bool,
         threads: int,
     ) -> _Record[F]:
-        """A whole sequence: x (T, B, I), or for Cell.none the interface before its activation (T, B, F). With an output
-        layer, (O, H+RW) and (O,), y is put out in place of [h_t, r_t]."""
+        """A whole sequence: x (T, B, I), or for controller "none" the interface before its activation (T, B, F). With
+        an output layer, (O, H+RW) and (O,), y is put out in place of [h_t, r_t]."""
 
 forward32: _Forward[Single]
 forward64: _Forward[Double]

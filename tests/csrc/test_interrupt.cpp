@@ -70,7 +70,7 @@ void a_search_looks_between_stretches() {
   CHECK(looks([&] { initial = std::make_shared<InitialWords<float>>(words.data(), rows, width); }) >= rows / 4096);
   MemoryShape memory;
   memory.rows = rows, memory.width = width, memory.heads = heads, memory.k = k;
-  const SequenceShape shape(memory, Cell::none, 3, 1, InterfaceLayout(memory).size, 0);
+  const SequenceShape shape(memory, MemoryKind::sam, ControllerKind::none, 3, 1, InterfaceLayout(memory).size, 0);
   const std::vector<float> x(size_t(3) * shape.interface, 0.3f), zeros(size_t(shape.reads()), 0.0f);
   const auto version = Version<float>::fresh(memory, initial);
   std::shared_ptr<Record<float>> record;

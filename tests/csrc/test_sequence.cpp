@@ -28,16 +28,17 @@ MemoryShape memory_shape(bool links) {
 }
 
 struct Problem {
-  Problem(Cell cell, bool links)
-      : shape(memory_shape(links), cell, kSteps, kBatch, cell == Cell::none ? InterfaceLayout(memory_shape(links)).size : kInputs,
-              cell == Cell::none ? 0 : kHidden) {
+  Problem(ControllerKind controller, bool links)
+      : shape(memory_shape(links), links ? MemoryKind::sdnc : MemoryKind::sam, controller, kSteps, kBatch,
+              controller == ControllerKind::none ? InterfaceLayout(memory_shape(links)).size : kInputs,
+              controller == ControllerKind::none ? 0 : kHidden) {
     std::mt19937 random(1);
     std::normal_distribution<double> normal;
     auto fill = [&](std::vector<double>& to, size_t count) {
       to.resize(count);
       for (double& x : to) x = normal(random);
     };
-    const size_t gates = size_t(traits(cell).blocks) * kHidden;
+    const size_t gates = size_t(traits(controller).blocks) * kHidden;
     fill(x, kSteps * kBatch * shape.inputs);
     fill(w_ih, gates * (shape.inputs + shape.read_width()));
     fill(w_hh, gates * kHidden);
@@ -52,7 +53,7 @@ struct Problem {
   }
 
   Weights<double> weights() const {
-    return {w_ih.data(), shape.inputs + shape.read_width(), w_hh.data(), kHidden, b_ih.data(), b_hh.data(),
+    return {w_ih.data(), w_hh.data(), b_ih.data(), b_hh.data(),
             w_interface.data(), b_interface.data(), w_output.data(), b_output.data()};
   }
   ForwardCall<double> call(Versions<double> versions, int threads, bool record) const {
@@ -75,7 +76,8 @@ struct Problem {
                               true,     threads,   {}};
     auto gradients = run_backward(*record, std::move(back));
     out.insert(out.end(), gradients->x.get(), gradients->x.get() + gradients->x.size);
-    for (const auto* one : {&gradients->w_ih, &gradients->w_output, &gradients->b_output})
+    const Parameters<Numbers<double>>& of = gradients->parameters;
+    for (const auto* one : {&of.w_ih, &of.w_output, &of.b_output})
       out.insert(out.end(), one->get(), one->get() + one->size);
     for (const auto& version : record->before) {  // the backward pass ends on the starting memory
       const Claim<double> claim(*version);
@@ -88,8 +90,8 @@ struct Problem {
   std::vector<double> x, w_ih, w_hh, b_ih, b_hh, w_interface, b_interface, w_output, b_output, zeros;
 };
 
-void threads_agree(Cell cell, bool links) {
-  const Problem problem(cell, links);
+void threads_agree(ControllerKind controller, bool links) {
+  const Problem problem(controller, links);
   const std::vector<double> expected = problem.run(1);
   for (const double value : expected) CHECK(std::isfinite(value));
   CHECK(problem.run(3) == expected);
@@ -104,7 +106,7 @@ void threads_agree(Cell cell, bool links) {
 }
 
 void one_memory_for_many_threads() {
-  const Problem problem(Cell::lstm, true);
+  const Problem problem(ControllerKind::lstm, true);
   const Versions<double> versions = problem.fresh();
   auto expected = run_forward(problem.call(versions, 1, true));
   std::atomic<int> wrong{0}, ran{0}, told{0};
@@ -128,7 +130,7 @@ void one_memory_for_many_threads() {
 // A sequence that ends by an exception leaves the versions that it began from as they were.
 void interrupted() {
   for (const bool record : {false, true}) {
-    const Problem problem(Cell::gru, true);
+    const Problem problem(ControllerKind::gru, true);
     const Versions<double> versions = problem.fresh();
     auto expected = run_forward(problem.call(versions, 1, record));
     SequenceShape longer = problem.shape;
@@ -154,8 +156,8 @@ void interrupted() {
 }  // namespace
 
 int main() {
-  for (const Cell cell : {Cell::none, Cell::lstm, Cell::gru})
-    for (const bool links : {false, true}) threads_agree(cell, links);
+  for (const auto controller : {ControllerKind::none, ControllerKind::lstm, ControllerKind::gru})
+    for (const bool links : {false, true}) threads_agree(controller, links);
   one_memory_for_many_threads();
   interrupted();
   std::puts("sequence: all tests passed");

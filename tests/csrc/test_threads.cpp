@@ -34,7 +34,7 @@ std::vector<double> drawn(size_t count, unsigned seed) {
 struct Problem {
   Problem(int32_t rows, int64_t steps, std::shared_ptr<const IndexSettings> index)
       : memory(shape_of(rows, std::move(index))),
-        shape(memory, Cell::none, steps, kBatch, InterfaceLayout(memory).size, 0),
+        shape(memory, MemoryKind::sam, ControllerKind::none, steps, kBatch, InterfaceLayout(memory).size, 0),
         x(drawn(size_t(steps * kBatch * shape.inputs), 1)),
         zeros(size_t(kBatch) * (shape.read_width() + shape.reads())),
         words(drawn(size_t(rows) * memory.width, 2)),

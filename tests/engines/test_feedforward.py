@@ -7,7 +7,7 @@ import torch
 
 import sparsam
 from sparsam.controllers.gru import gru_step
-from sparsam.engines.engine import Cell
+from sparsam.engines.engine import Controller
 from sparsam.engines.feedforward import as_gru
 
 SIZES = dict(hidden_size=6, memory_size=12, word_size=4, num_heads=2, k=2)
@@ -20,7 +20,7 @@ def model_of(name: str, **settings: object) -> sparsam.MemoryModel:
 
 def test_a_gru_that_keeps_nothing_is_a_feed_forward_layer() -> None:
     layer, before = torch.nn.Linear(5, 4).double(), torch.randn(7, 4, dtype=torch.float64)
-    cell = as_gru(Cell("feedforward", 4, (layer.weight, layer.bias), ()))  # type: ignore[arg-type]
+    cell = as_gru(Controller("feedforward", 4, (layer.weight, layer.bias), ()))  # type: ignore[arg-type]
     gru = torch.nn.GRU(5, 4).double()
     with torch.no_grad():
         for name, value in zip(("weight_ih", "weight_hh", "bias_ih", "bias_hh"), cell.weights, strict=True):

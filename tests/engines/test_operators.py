@@ -14,9 +14,9 @@ from sparsam.memories.description import SparseSizes, as_text, from_text
 SIZES = {"rows": 12, "width": 4, "heads": 2, "k": 3}
 MEMORIES = {
     "sam": SparseSizes(**SIZES),
-    "sdnc": SparseSizes(**SIZES, k_links=3),
-    "links": SparseSizes(**SIZES, k_links=3, link_gradients=True),
-    "free": SparseSizes(**SIZES, k_links=3, allocation="free"),
+    "sdnc": SparseSizes(**SIZES, k_links=3, kind="sdnc"),
+    "links": SparseSizes(**SIZES, k_links=3, link_gradients=True, kind="sdnc"),
+    "free": SparseSizes(**SIZES, k_links=3, allocation="free", kind="sdnc"),
 }
 HIDDEN, INPUTS, OUTPUTS, BATCH, STEPS = 5, 3, 2, 2, 4
 BLOCKS = {"lstm": 4, "gru": 3}

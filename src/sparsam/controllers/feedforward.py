@@ -34,7 +34,7 @@ class FeedForwardKind(ControllerKind):
 
     name = "feedforward"
     module = FeedForward
-    cell = "feedforward"
+    fused = "feedforward"
 
     def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
         return FeedForward(input_size, hidden_size, num_layers, dropout, **factory)

@@ -31,7 +31,7 @@ class GRUKind(RecurrentKind):
     name = "gru"
     module = GRUController
     twin = nn.GRU
-    cell = "gru"
+    fused = "gru"
     carried = ("hidden",)
     plain_step = staticmethod(gru_step)
 

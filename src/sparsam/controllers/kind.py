@@ -25,7 +25,7 @@ class ControllerKind(ABC):
     name: ClassVar[str]
     module: ClassVar[type[nn.Module]]  # modules of this type are of this kind
     twin: ClassVar[type[nn.Module] | None] = None  # and those of this one, whose forward is the same
-    cell: ClassVar[str | None] = None  # what the fast engines call it, where they can run it inside their own loop
+    fused: ClassVar[str | None] = None  # what the fast engines call it, where they can run it inside their own loop
     options: ClassVar[dict[str, Any]] = {}  # arguments of a model's constructor that ask for it, besides `controller`
 
     @abstractmethod
@@ -55,7 +55,7 @@ class ControllerKind(ABC):
 
     def why_not_fused(self, module: nn.Module) -> str | None:
         """Why a fast engine cannot run this controller inside its own loop; None when it can."""
-        if self.cell is None:
+        if self.fused is None:
             return f"a controller of kind {self.name!r} is called step by step"
         twin = self.twin is not None and isinstance(module, self.twin)
         return why_changed("controller", module, self.twin if twin else self.module)  # type: ignore[arg-type]

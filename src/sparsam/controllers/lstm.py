@@ -50,7 +50,7 @@ class LSTMKind(RecurrentKind):
     name = "lstm"
     module = LSTMController
     twin = nn.LSTM
-    cell = "lstm"
+    fused = "lstm"
     carried = ("hidden", "cell")
     plain_step = staticmethod(lstm_step)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from sparsam import checks
 from sparsam.engines import operators, reference
 from sparsam.engines.cuda import engine as cuda
-from sparsam.engines.engine import ENGINES, Cell, Engine, Ran, register
+from sparsam.engines.engine import ENGINES, Controller, Engine, Ran, register
 from sparsam.engines.native import engine as native
 from sparsam.engines.plan import Parts, Plan, resolve, why_not
 from sparsam.state import State
 
-__all__ = ["ENGINES", "Cell", "Engine", "Parts", "Plan", "Ran", "convert", "cuda", "names", "native", "operators"]
+__all__ = ["ENGINES", "Controller", "Engine", "Parts", "Plan", "Ran", "convert", "cuda", "names", "native", "operators"]
 __all__ += ["reference", "register", "resolve", "why_not"]
 
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from sparsam.engines.engine import Cell
+from sparsam.engines.engine import Controller
 from sparsam.transforms import has_tangent, is_batched, is_fake, under_torch_func
 
 
@@ -32,7 +32,7 @@ class Inputs(NamedTuple):
     the operators of a compiled graph too.
     """
 
-    x: Tensor  # (T, B, I), or the interface vectors (T, B, F) where there is no cell
+    x: Tensor  # (T, B, I), or the interface vectors (T, B, F) where there is no controller
     w_ih: Tensor | None
     w_hh: Tensor | None
     b_ih: Tensor | None
@@ -60,12 +60,12 @@ SCHEMA = ", ".join(  # of those, as an operator declares them
 )
 
 
-def inputs(cell: Cell | None, x: Tensor, state: Any, memory: Tensor | None, *links: Tensor | None) -> Any:
-    if cell is None:
+def inputs(controller: Controller | None, x: Tensor, state: Any, memory: Tensor | None, *links: Tensor | None) -> Any:
+    if controller is None:
         return inputs_of(x, *NONE, None, None, state.read, state.read_weights, memory, *links)
-    output = cell.output or NONE[:2]
+    output = controller.output or NONE[:2]
     carried = (state.hidden, state.cell, state.read, state.read_weights)
-    return inputs_of(x, *cell.weights, *cell.interface, *output, *carried, memory, *links)
+    return inputs_of(x, *controller.weights, *controller.interface, *output, *carried, memory, *links)
 
 
 class Outputs(NamedTuple):

@@ -20,12 +20,12 @@ from sparsam.trace import Access
 
 
 class Ran(NamedTuple):
-    joint: Tensor  # (T, B, H + R·W): [h_t, r_t]; r_t alone without a cell, y (T, B, O) with a cell's output layer
+    joint: Tensor  # (T, B, H + R·W): [h_t, r_t]; r_t alone without a controller, y (T, B, O) with its output layer
     fields: dict[str, Any]  # of the state that changed
     accesses: Sequence[Access]  # where they were asked for
 
 
-class Cell(NamedTuple):
+class Controller(NamedTuple):
     """A controller that an engine runs inside its own loop."""
 
     name: str  # "lstm", "gru" or "feedforward"
@@ -36,6 +36,11 @@ class Cell(NamedTuple):
     clip: float | None = None  # limit on what flows backward (`sparsam.engines.clipping`), for one that `clips`
 
 
+def settings_of(controller: Controller | None) -> tuple[str, int, float]:
+    """Its name, H and limit, as the core and the operators take them."""
+    return ("none", 0, 0.0) if controller is None else (controller.name, controller.hidden, controller.clip or 0.0)
+
+
 class Engine(ABC):
     """Base of all engines."""
 
@@ -43,7 +48,7 @@ class Engine(ABC):
     stores: ClassVar[str] = ""  # the engine whose memories it takes, where they are not its own
     rank: ClassVar[int] = 0  # "auto" asks the engine of the highest rank first
     compiles: ClassVar[bool] = False  # whether torch.compile and torch.export can trace it
-    fuses: ClassVar[tuple[str, ...]] = ()  # the cells that it runs inside its own loop
+    fuses: ClassVar[tuple[str, ...]] = ()  # the controllers that it runs inside its own loop
     answers: ClassVar[bool] = False  # whether it runs a linear output layer there too
     clips: ClassVar[bool] = False  # whether it limits what flows backward there, where a model asks for it
 
@@ -82,7 +87,9 @@ class Engine(ABC):
         ran = self.steps(memory, vector[None], state, None if active is None else active.long(), record)
         return ran._replace(joint=ran.joint[0].unflatten(-1, (memory.heads, memory.width)))
 
-    def sequence(self, memory: Memory, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+    def sequence(
+        self, memory: Memory, controller: Controller, x: Tensor, state: Any, ends: Tensor | None, record: bool
+    ) -> Ran:
         """Run controller and memory through x (T, B, I)."""
         raise RuntimeError(f"engine {self.name!r} runs no controllers")
 

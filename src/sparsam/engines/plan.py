@@ -32,7 +32,7 @@ class WithMemory(Protocol):
 class Parts(NamedTuple):
     """What a model has besides its memory, as the engines see it: None where there is nothing to say."""
 
-    cell: str | None = None  # the controller, where an engine may run it
+    controller: str | None = None  # its name, where an engine may run it
     called: str | None = None  # why controller or interface are called at each step
     output: str | None = "it has none"  # why the output layer is called after the last step
     clips: bool = False  # whether what flows backward is limited, which not every engine does in its loop
@@ -42,7 +42,19 @@ class Plan:
     """How a model is run."""
 
     __slots__ = (
-        *("answers", "cell", "engine", "facts", "fields", "fused", "holds", "index", "memory", "reason", "warning"),
+        *(
+            "answers",
+            "controller",
+            "engine",
+            "facts",
+            "fields",
+            "fused",
+            "holds",
+            "index",
+            "memory",
+            "reason",
+            "warning",
+        ),
         *("weights", "zeros"),
     )
 
@@ -54,7 +66,7 @@ class Plan:
     index: str  # what finds the K most similar words; "none" for a memory that is not searched
     memory: Any  # the memory as the engine prepared it
     holds: torch.dtype  # the type of the states
-    cell: str  # what the engine calls the controller that it runs, and where its weights, the interface's and, where
+    controller: str  # what the engine calls the one that it runs, and where its weights, the interface's and, where
     weights: tuple[tuple[nn.Module, str], ...]  # it `answers`, the output layer's are: modules and names
     facts: list[Any] | None  # what the plan was made from
     fields: tuple[tuple[str, tuple[int, ...]], ...]  # of a state that are tensors, and their shapes without the batch
@@ -89,15 +101,15 @@ def resolve(title: str, asked: str, memory: Memory | None, like: Tensor, parts: 
             f"engine {name!r} has no operators for torch.compile and torch.export; use engine='reference', or "
             "call the model outside the compiled function"
         )
-    plan.engine, plan.facts, plan.fields, plan.zeros, plan.cell, plan.weights = engine, None, (), None, "", ()
+    plan.engine, plan.facts, plan.fields, plan.zeros, plan.controller, plan.weights = engine, None, (), None, "", ()
     plan.fused = plan.answers = False
     plan.holds = like.dtype if memory is None else engine.holds(like.dtype)
     plan.memory = None if memory is None else engine.prepare(memory, plan.holds)
     plan.index = "none" if memory is None or memory.sizes is None else memory.sizes.index.plan
     if engine.fuses:
-        cell, called, output, clips = parts()
-        if called is None and cell is not None and cell not in engine.fuses:
-            called = f"it has no cell for a controller of kind {cell!r}"
+        controller, called, output, clips = parts()
+        if called is None and controller is not None and controller not in engine.fuses:
+            called = f"it has no controller of kind {controller!r} in its loop"
         if called is None and clips and not engine.clips:
             called = "it has no backward_clip inside its loop"
         plan.fused, reason = called is None, reason or called or ""

@@ -1,6 +1,6 @@
 """The frozen description of a sparse memory, which goes from the models to the engines.
 
-It mirrors the native core's `Sizes` (csrc) field by field.
+It mirrors the native core's `Sizes` (csrc) field by field; `kind` goes beside them.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class SparseSizes:
     allocation: str = "ring"  # which rows are written anew: the "ring" decides, or with "free" the usage
     index: Index = field(default_factory=Linear)
     erase: bool = False  # heads erase what they read before they write there
+    kind: str = "sam"  # the memory's name, by which an engine finds its step; the memory writes it here
 
     def __post_init__(self) -> None:
         checks.at_most("memory_size", checks.positive_int("memory_size", self.rows), "the largest", MOST_ROWS)

@@ -40,6 +40,7 @@ class SAMMemory(Memory):
     sizes: SparseSizes
 
     def __init__(self, sizes: SparseSizes, addressing: Addressing | None = None) -> None:
+        sizes = dataclasses.replace(sizes, kind=self.name)
         self.sizes, self.text = sizes, as_text(sizes)
         self.rows, self.width, self.heads = sizes.rows, sizes.width, sizes.heads
         self.addressing = Addressing() if addressing is None else addressing

@@ -19,7 +19,7 @@ from sparsam import checks, controllers
 from sparsam import start as starts
 from sparsam.controllers.kind import why_changed_linear
 from sparsam.engines.clipping import BackwardClip
-from sparsam.engines.engine import Cell
+from sparsam.engines.engine import Controller
 from sparsam.engines.feedforward import FEEDFORWARD
 from sparsam.engines.plan import Parts, Plan
 from sparsam.memories.memory import Memory
@@ -132,7 +132,7 @@ class MemoryModel(Recurrent[S]):
 
     def parts(self) -> Parts:
         kind = self.controller_kind
-        return Parts(kind.cell, self._why_called(kind), self._why_answered(), self.backward_clip is not None)
+        return Parts(kind.fused, self._why_called(kind), self._why_answered(), self.backward_clip is not None)
 
     def _resolved(self, like: Tensor) -> Plan:
         plan = super()._resolved(like)
@@ -140,7 +140,7 @@ class MemoryModel(Recurrent[S]):
             kind = self.controller_kind
             layers = (self.interface, self.output) if plan.answers else (self.interface,)
             linear = tuple((layer, name) for layer in layers for name in ("weight", "bias"))
-            plan.cell, plan.weights = str(kind.cell), (*kind.places(self.controller), *linear)
+            plan.controller, plan.weights = str(kind.fused), (*kind.places(self.controller), *linear)
         return plan
 
     def _why_called(self, kind: controllers.ControllerKind) -> str | None:
@@ -181,7 +181,7 @@ class MemoryModel(Recurrent[S]):
         self, plan: Plan, x: Tensor, state: Any, ends: Tensor | None, record: bool
     ) -> tuple[Tensor, State, Sequence[Access]]:
         # One step of a feed-forward controller: the two gates that an engine would add cost more than they save.
-        if plan.fused and not (plan.cell == FEEDFORWARD and x.shape[0] == 1):
+        if plan.fused and not (plan.controller == FEEDFORWARD and x.shape[0] == 1):
             weights = self._weights(plan)
             ran = plan.engine.sequence(plan.memory, weights, x, state, ends, record)
             y, after, accesses = ran.joint, state.with_fields(**ran.fields), ran.accesses
@@ -191,7 +191,7 @@ class MemoryModel(Recurrent[S]):
             y, after, accesses = run_stepwise(self, plan, x, state, ends, record)
         return blank_past(self.answer(y), ends), after, accesses
 
-    def _weights(self, plan: Plan) -> Cell:
+    def _weights(self, plan: Plan) -> Controller:
         """The weights that the engine reads, as they are now; those of a parametrized layer are computed."""
         found = []
         for module, name in plan.weights:
@@ -200,7 +200,7 @@ class MemoryModel(Recurrent[S]):
         at = len(found) - (4 if plan.answers else 2)
         output = (found[at + 2], found[at + 3]) if plan.answers else None
         interface = (found[at], found[at + 1])
-        return Cell(plan.cell, self.hidden_size, tuple(found[:at]), interface, output, self._backward_clip)
+        return Controller(plan.controller, self.hidden_size, tuple(found[:at]), interface, output, self._backward_clip)
 
     def options_in_use(self) -> list[str]:
         used = {} if self.backward_clip is None else {"backward_clip": self.backward_clip}

@@ -17,7 +17,7 @@ from sparsam.memories.interface import sparse_interface
 
 layouts = st.builds(
     Layout,
-    CELL=st.sampled_from(["lstm", "gru"]),
+    CONTROLLER=st.sampled_from(["lstm", "gru"]),
     H=st.integers(1, 70),
     R=st.integers(1, 5),
     K=st.integers(1, 9),
@@ -43,7 +43,7 @@ def test_blocks_hold_what_is_in_them(size):
 
 @given(layouts, st.integers(1, 5))
 def test_packed_weights_give_the_cells_sums(size, inputs):
-    gates, words = (4 if size.CELL == "lstm" else 3) * size.H, size.R * size.W
+    gates, words = (4 if size.CONTROLLER == "lstm" else 3) * size.H, size.R * size.W
     shapes = ((gates, inputs + words), (gates, size.H), (gates,), (gates,), (size.F, size.H), (size.F,))
     weights = Weights(*(torch.randn(shape, dtype=torch.float64) for shape in shapes))
     matrices, backward = packed(weights, size), packed_backward(weights, size)
@@ -52,7 +52,7 @@ def test_packed_weights_give_the_cells_sums(size, inputs):
     torch.testing.assert_close(sums, torch.cat([h, r]) @ matrices.recurrent + matrices.recurrent_bias)
     of_hidden = weights.hidden @ h + weights.hidden_bias
     of_read = weights.input[:, inputs:] @ r
-    if size.CELL == "lstm":
+    if size.CONTROLLER == "lstm":
         torch.testing.assert_close(sums, of_hidden + of_read)
     else:
         both, new = 2 * size.H, slice(2 * size.H, 3 * size.H)

@@ -147,10 +147,10 @@ def spoiled(rng: random.Random, good: Any) -> Any:
     return rng.choice(JUNK)
 
 
-def forward_arguments(rng: random.Random, cell: str, s: Any, suffix: str) -> dict[str, Any]:
+def forward_arguments(rng: random.Random, controller: str, s: Any, suffix: str) -> dict[str, Any]:
     dtype = np.float32 if suffix == "32" else np.float64
     numbers = lambda *shape: np.random.default_rng(rng.randrange(2**31)).standard_normal(shape).astype(dtype)  # noqa: E731
-    blocks = {"none": 0, "lstm": 4, "gru": 3}[cell]
+    blocks = {"none": 0, "lstm": 4, "gru": 3}[controller]
     hidden, inputs, rows = (H, INPUTS, blocks * H) if blocks else (0, s.interface_size, 0)
     width = s.heads * s.width
     shapes = {"w_ih": (rows, inputs + width), "w_hh": (rows, hidden), "b_ih": (rows,), "b_hh": (rows,)}
@@ -158,12 +158,13 @@ def forward_arguments(rng: random.Random, cell: str, s: Any, suffix: str) -> dic
     version = getattr(native, f"Version{suffix}")
     return {
         "sizes": s,
-        "cell": getattr(native.Cell, cell),
+        "memory": "sdnc" if s.k_links else "sam",
+        "controller": controller,
         "hidden": hidden,
         "x": numbers(T, B, inputs),
         **{name: numbers(*shape) if blocks else None for name, shape in shapes.items()},
         "h0": numbers(B, hidden) if blocks else None,
-        "c0": numbers(B, hidden) if cell == "lstm" else None,
+        "c0": numbers(B, hidden) if controller == "lstm" else None,
         "read0": numbers(B, s.heads, s.width),
         "rows0": np.random.default_rng(1).integers(-1, s.rows, (B, s.heads, s.k)),
         "weights0": abs(numbers(B, s.heads, s.k)),
@@ -176,23 +177,25 @@ def forward_arguments(rng: random.Random, cell: str, s: Any, suffix: str) -> dic
 
 
 def fuzz_forward(rng: random.Random) -> Trial:
-    suffix, cell = rng.choice(["32", "64"]), rng.choice(["none", "lstm", "gru"])
+    suffix, controller = rng.choice(["32", "64"]), rng.choice(["none", "lstm", "gru"])
     links = rng.random() < 0.6
-    arguments = forward_arguments(rng, cell, sizes(rng, links, links and rng.random() < 0.4), suffix)
+    arguments = forward_arguments(rng, controller, sizes(rng, links, links and rng.random() < 0.4), suffix)
     chosen = rng.sample(list(arguments), rng.choice([1, 1, 2]))
     for name in chosen:
         if name == "versions" and rng.random() < 0.5:
             other = rng.choice([sizes(rng, not links), native.Sizes(9, 3, 2, 2, native.Similarity.dot, 0.0)])
             made = getattr(native, f"Version{rng.choice(['32', '64'])}").fresh(other)
             arguments[name] = [made, arguments[name][1]]
-        elif name == "cell":
-            arguments[name] = rng.choice([native.Cell.none, native.Cell.lstm, native.Cell.gru, 1, "lstm", None])
+        elif name == "memory":
+            arguments[name] = rng.choice([*native.memories, "dnc", 1, None])
+        elif name == "controller":
+            arguments[name] = rng.choice([*native.controllers, "LSTM", 1, None])
         elif name == "sizes":
             arguments[name] = rng.choice([sizes(rng, not links), None, 3, native.Similarity.dot])
         else:
             arguments[name] = spoiled(rng, arguments[name])
-    # Other sizes, another cell or width are found out by what no longer fits them.
-    everything = tuple(arguments) if {"sizes", "cell", "hidden", "x"} & set(chosen) else tuple(chosen)
+    # Other sizes, another controller or width are found out by what no longer fits them.
+    everything = tuple(arguments) if {"sizes", "memory", "controller", "hidden", "x"} & set(chosen) else tuple(chosen)
     return Trial(lambda: getattr(native, f"forward{suffix}")(**arguments), everything)
 
 
@@ -201,9 +204,9 @@ def numbers_of(result: Any) -> Any:
 
 
 def fuzz_backward(rng: random.Random) -> Trial:
-    suffix, cell = rng.choice(["32", "64"]), rng.choice(["none", "lstm", "gru"])
+    suffix, controller = rng.choice(["32", "64"]), rng.choice(["none", "lstm", "gru"])
     s = sizes(rng, rng.random() < 0.6)
-    forward = forward_arguments(rng, cell, s, suffix)
+    forward = forward_arguments(rng, controller, s, suffix)
     record = getattr(native, f"forward{suffix}")(**forward)
     dtype = forward["x"].dtype
     joint, hidden, cell_, read, read_weights = map(numbers_of, record.outputs()[:5])
@@ -228,9 +231,9 @@ def fuzz_backward(rng: random.Random) -> Trial:
     for name in chosen:
         if name == "record":
             other = "64" if suffix == "32" else "32"
-            theirs = forward_arguments(rng, cell, s, other)
+            theirs = forward_arguments(rng, controller, s, other)
             unrecorded = getattr(native, f"forward{suffix}")(
-                **forward_arguments(rng, cell, s, suffix) | {"record": False}
+                **forward_arguments(rng, controller, s, suffix) | {"record": False}
             )
             arguments[name] = rng.choice([None, 3, unrecorded, getattr(native, f"forward{other}")(**theirs)])
         else:

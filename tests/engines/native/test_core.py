@@ -80,7 +80,7 @@ class Case:
     """Everything that a call takes, as tensors."""
 
     sizes: plain.Sizes
-    cell: str
+    controller: str
     hidden: int
     x: torch.Tensor
     weights: dict[str, torch.Tensor]
@@ -91,17 +91,19 @@ class Case:
         return {name: None if w is None else w.detach().numpy().astype(dtype) for name, w in self.weights.items()}
 
 
-def make_case(name: str, cell: str, steps: int = 7, batch: int = 3, seed: int = 0, initial: bool = False) -> Case:
+def make_case(name: str, controller: str, steps: int = 7, batch: int = 3, seed: int = 0, initial: bool = False) -> Case:
     torch.manual_seed(seed)
     s = SIZES[name]
-    hidden, inputs, blocks = (5, 4, BLOCKS[cell]) if cell != "none" else (0, s.interface, 0)
+    hidden, inputs, blocks = (5, 4, BLOCKS[controller]) if controller != "none" else (0, s.interface, 0)
     rows, width = blocks * hidden, s.heads * s.width
     shapes = {"w_ih": (rows, inputs + width), "w_hh": (rows, hidden), "b_ih": (rows,), "b_hh": (rows,)}
     shapes |= {"w_interface": (s.interface, hidden), "b_interface": (s.interface,)}
     new = lambda *shape: torch.randn(*shape, dtype=torch.float64, requires_grad=True)  # noqa: E731
     weights = {key: new(*shapes[key]) if blocks else None for key in WEIGHTS}
     lengths = [steps - 2 * b if b < 2 else 0 for b in range(batch)]
-    return Case(s, cell, hidden, new(steps, batch, inputs), weights, new(s.rows, s.width) if initial else None, lengths)
+    return Case(
+        s, controller, hidden, new(steps, batch, inputs), weights, new(s.rows, s.width) if initial else None, lengths
+    )
 
 
 def start(case: Case, dtype: Any = np.float64) -> dict[str, Any]:
@@ -109,8 +111,8 @@ def start(case: Case, dtype: Any = np.float64) -> dict[str, Any]:
     s, batch = case.sizes, case.x.shape[1]
     zeros = lambda *shape: np.zeros(shape, dtype)  # noqa: E731
     return {
-        "h0": zeros(batch, case.hidden) if case.cell != "none" else None,
-        "c0": zeros(batch, case.hidden) if case.cell == "lstm" else None,
+        "h0": zeros(batch, case.hidden) if case.controller != "none" else None,
+        "c0": zeros(batch, case.hidden) if case.controller == "lstm" else None,
         "read0": zeros(batch, s.heads, s.width),
         "rows0": np.full((batch, s.heads, s.k), -1),
         "weights0": zeros(batch, s.heads, s.k),
@@ -122,8 +124,9 @@ def run_core(case: Case, state: dict[str, Any], versions: list[Any], steps: slic
     options = {"record": True, "trace": False, "threads": 1, "index": None, "lengths": lengths} | options
     sizes = core_sizes(case.sizes, options.pop("index"))
     x = np.ascontiguousarray(case.x.detach().numpy()[steps])
-    cell, rest = getattr(native.Cell, case.cell), {"versions": versions, **options}
-    return Run(native.forward64(sizes, cell, case.hidden, x, **case.numpy(), **state, **rest))
+    kind = options.pop("kind", "sdnc" if sizes.k_links else "sam")
+    rest = {"versions": versions, **options}
+    return Run(native.forward64(sizes, kind, case.controller, case.hidden, x, **case.numpy(), **state, **rest))
 
 
 def fresh_versions(case: Case) -> list[Any]:
@@ -144,8 +147,8 @@ def run_plain(case: Case) -> tuple[torch.Tensor, list[plain.Memory], list[torch.
                 rows.append(torch.zeros(case.hidden + case.sizes.heads * case.sizes.width, dtype=torch.float64))
                 continue
             vector = case.x[t, b]
-            if case.cell != "none":
-                h, c = plain.gates(case.cell, torch.cat([vector, memory.read.flatten()]), h, c, case.weights)
+            if case.controller != "none":
+                h, c = plain.gates(case.controller, torch.cat([vector, memory.read.flatten()]), h, c, case.weights)
                 vector = case.weights["w_interface"] @ h + case.weights["b_interface"]
             rows.append(torch.cat([h, plain.step(case.sizes, vector, memory)]))
         joints.append(torch.stack(rows))
@@ -164,10 +167,10 @@ def close(ours: Any, theirs: Any) -> None:
 
 
 @pytest.mark.parametrize("initial", [False, True])
-@pytest.mark.parametrize("cell", list(BLOCKS))
+@pytest.mark.parametrize("controller", list(BLOCKS))
 @pytest.mark.parametrize("name", list(SIZES))
-def test_equals_plain_pytorch(name, cell, initial):
-    case = make_case(name, cell, seed=len(name) + len(cell), initial=initial)
+def test_equals_plain_pytorch(name, controller, initial):
+    case = make_case(name, controller, seed=len(name) + len(controller), initial=initial)
     s, batch = case.sizes, len(case.lengths)
     joint, memories, hiddens, cells = run_plain(case)
     record = run_core(case, start(case), fresh_versions(case), trace=True)
@@ -194,8 +197,8 @@ def test_equals_plain_pytorch(name, cell, initial):
     # A random loss of everything that comes out.
     d_joint, d_read = random_like(joint), torch.randn(batch, s.heads, s.width, dtype=torch.float64)
     d_weights = torch.randn(batch, s.heads, s.k, dtype=torch.float64)
-    d_hidden = torch.randn(batch, case.hidden, dtype=torch.float64) if cell != "none" else None
-    d_cell = torch.randn(batch, case.hidden, dtype=torch.float64) if cell == "lstm" else None
+    d_hidden = torch.randn(batch, case.hidden, dtype=torch.float64) if controller != "none" else None
+    d_cell = torch.randn(batch, case.hidden, dtype=torch.float64) if controller == "lstm" else None
     d_words = torch.randn(batch, s.rows, s.width, dtype=torch.float64)
     loss = (joint * d_joint).sum()
     for b, memory in enumerate(memories):
@@ -240,7 +243,7 @@ def test_equals_plain_pytorch(name, cell, initial):
     )
     close(g.x, case.x.grad)
     for key in WEIGHTS:
-        if cell == "none":
+        if controller == "none":
             assert getattr(g, key) is None
         else:
             close(getattr(g, key), case.weights[key].grad)
@@ -290,10 +293,10 @@ def without_output(g: Gradients) -> list[Any]:
 
 
 @pytest.mark.parametrize("outputs", [1, 3, 40])
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_an_output_layer_inside_the_call(cell, outputs):
+@pytest.mark.parametrize("controller", ["lstm", "gru"])
+def test_an_output_layer_inside_the_call(controller, outputs):
     """y = W [h, r] + b is what the layer gives outside, gradients included; steps past the lengths do not count."""
-    case = make_case("sam", cell)
+    case = make_case("sam", controller)
     plain_record = run_core(case, start(case), fresh_versions(case))
     joint = torch.from_numpy(plain_record.joint).requires_grad_()
     layer = torch.nn.Linear(joint.shape[-1], outputs, dtype=torch.float64)
@@ -324,10 +327,10 @@ def test_an_output_layer_inside_the_call(cell, outputs):
 
 
 @pytest.mark.parametrize("name", ["sam", "sdnc", "free"])
-@pytest.mark.parametrize("cell", list(BLOCKS))
-def test_a_sequence_in_two_calls(name, cell):
+@pytest.mark.parametrize("controller", list(BLOCKS))
+def test_a_sequence_in_two_calls(name, controller):
     """Without and with a record, in any order, the versions are values."""
-    case = make_case(name, cell, steps=8)
+    case = make_case(name, controller, steps=8)
     whole = run_core(case, start(case), fresh_versions(case))
     versions = fresh_versions(case)
     for record in (False, True, False):
@@ -393,9 +396,9 @@ def test_export_and_restore(name):
 
 
 @pytest.mark.parametrize("threads", [2, 5])
-@pytest.mark.parametrize("cell", list(BLOCKS))
-def test_threads_change_nothing(cell, threads):
-    case = make_case("sdnc", cell, batch=11)
+@pytest.mark.parametrize("controller", list(BLOCKS))
+def test_threads_change_nothing(controller, threads):
+    case = make_case("sdnc", controller, batch=11)
     case.lengths = [7 - b % 3 for b in range(11)]
     one = run_core(case, start(case), fresh_versions(case))
     many = run_core(case, start(case), fresh_versions(case), threads=threads)
@@ -472,7 +475,8 @@ def test_float32_and_float64_are_near():
     sizes = core_sizes(case.sizes)
     narrow = native.forward32(
         sizes,
-        native.Cell.gru,
+        "sdnc",
+        "gru",
         case.hidden,
         case.x.detach().numpy().astype(np.float32),
         **case.numpy(np.float32),
@@ -484,3 +488,18 @@ def test_float32_and_float64_are_near():
         threads=1,
     )
     np.testing.assert_allclose(Run(narrow).joint, wide.joint, atol=1e-4)
+
+
+def test_kinds_are_looked_up_by_name():
+    assert native.memories == ("sam", "sdnc") and native.controllers == ("none", "lstm", "gru")
+    sam, sdnc = make_case("sam", "lstm"), make_case("sdnc", "lstm")
+    for case, kind, message in (
+        (sam, "dnc", "memory: expected sam or sdnc, got dnc"),
+        (sam, "sdnc", r"sizes: expected links \(k_links > 0\) for memory sdnc, got k_links = 0"),
+        (sdnc, "sam", "sizes: expected no links for memory sam, got k_links = "),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run_core(case, start(case), fresh_versions(case), kind=kind)
+    other = replace(sam, controller="LSTM")
+    with pytest.raises(ValueError, match="controller: expected none, lstm or gru, got LSTM"):
+        run_core(other, start(sam), fresh_versions(sam))

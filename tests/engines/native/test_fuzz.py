@@ -34,7 +34,8 @@ def forward(**changes):
     sizes = native.Sizes(8, 3, 2, 2, native.Similarity.cosine, 0.005)
     arguments = {
         "sizes": sizes,
-        "cell": native.Cell.none,
+        "memory": "sam",
+        "controller": "none",
         "hidden": 0,
         "x": np.zeros((3, 2, sizes.interface_size)),
         **dict.fromkeys(["w_ih", "w_hh", "b_ih", "b_hh", "w_interface", "b_interface", "h0", "c0", "lengths"]),

@@ -16,7 +16,7 @@ from sparsam import indexes
 from sparsam.engines.cuda import TRITON_IS_THERE, interpreted
 from sparsam.engines.cuda.links import from_dense_links
 from sparsam.engines.cuda.memory import from_dense
-from sparsam.engines.engine import Cell, Engine, Ran, converted_state, register, why_unknown
+from sparsam.engines.engine import Controller, Engine, Ran, converted_state, register, why_unknown
 from sparsam.engines.feedforward import FEEDFORWARD, run_feedforward
 from sparsam.engines.reference import ReferenceEngine, reference_fields
 from sparsam.memories.memory import Memory
@@ -90,15 +90,17 @@ class CudaEngine(Engine):
 
         return sparse.run(memory, None, vectors, state, ends, record)
 
-    def sequence(self, memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+    def sequence(
+        self, memory: Any, controller: Controller, x: Tensor, state: Any, ends: Tensor | None, record: bool
+    ) -> Ran:
         from sparsam.engines.cuda import sparse
         from sparsam.engines.cuda.dense import sequence as dense
 
         if memory.sizes is None:
-            return dense.run(memory, cell, x, state, ends, record)
-        if cell.name == FEEDFORWARD:
-            return run_feedforward(sparse.run, memory, cell, x, state, ends, record)
-        return sparse.run(memory, cell, x, state, ends, record)
+            return dense.run(memory, controller, x, state, ends, record)
+        if controller.name == FEEDFORWARD:
+            return run_feedforward(sparse.run, memory, controller, x, state, ends, record)
+        return sparse.run(memory, controller, x, state, ends, record)
 
     def check(self, memory: Memory, state: Any) -> None:
         if memory.sizes is not None:

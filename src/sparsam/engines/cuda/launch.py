@@ -177,7 +177,7 @@ def forward_launch(
     constants = constants_of(
         kernel,
         size,
-        CELL="none" if matrices is None else "outside" if outside else size.CELL,
+        CONTROLLER="none" if matrices is None else "outside" if outside else size.CONTROLLER,
         SIMILARITY=sizes.similarity,
         PRODUCT=PRODUCT * warps,
         SEARCH=SEARCH_LINKED if size.KL else SEARCH if search is None else search,
@@ -236,7 +236,7 @@ def packed_at_once(weights: Weights, size: Controlled) -> Packed:
     """`packed`, in one launch for an LSTM whose weights lie as torch makes them."""
     from sparsam.engines.cuda.kernels.copies import pack as kernel
 
-    if size.CELL != "lstm" or not as_made(weights):
+    if size.CONTROLLER != "lstm" or not as_made(weights):
         return packed(weights, size)
     kind: dict[str, Any] = {"dtype": weights.hidden.dtype, "device": weights.hidden.device}
     recurrent, interface = torch.empty(size.J, 4 * size.H, **kind), torch.empty(size.H, size.FS, **kind)
@@ -285,11 +285,14 @@ def controllers_launch(size: Layout, tape: Tape, matrices: Packed, ends: Tensor)
     return bound(kernel, grid, arguments, constants, 4, (matrices.recurrent.dtype,))
 
 
-def cells_backward_launch(
+def gates_backward_launch(
     size: Layout, gradients: Tape, handed: tuple[Tensor, ...], ends: Tensor
 ) -> Callable[[int], None]:
-    """What runs a step of all elements' cells backward; gates of `gradients` become the gradients of their sums."""
-    from sparsam.engines.cuda.kernels.cells import cells_backward as kernel
+    """What runs a step of all elements' controllers backward.
+
+    Gates of `gradients` become the gradients of their sums.
+    """
+    from sparsam.engines.cuda.kernels.gates import batch_gates_backward as kernel
 
     arguments = (gradients.gates, gradients.cells, gradients.joint, *handed, ends, gradients.batch)
     return bound(kernel, (gradients.batch,), arguments, constants_of(kernel, size), 1)
@@ -328,10 +331,15 @@ def backward_launch(
         batch,
         handed[-1].shape[1],
     )
-    cell = "none" if matrices is None else "outside" if outside else size.CELL
+    controller = "none" if matrices is None else "outside" if outside else size.CONTROLLER
     warps = WARPS if warps is None else warps
     constants = constants_of(
-        kernel, size, CELL=cell, SIMILARITY=sizes.similarity, PRODUCT=PRODUCT * warps, CLIP=limits is not None
+        kernel,
+        size,
+        CONTROLLER=controller,
+        SIMILARITY=sizes.similarity,
+        PRODUCT=PRODUCT * warps,
+        CLIP=limits is not None,
     )
     types = () if matrices is None else (matrices.recurrent.dtype,)
     return bound(kernel, (batch,), arguments, constants, warps, types)

@@ -11,7 +11,7 @@ from typing import Any
 
 from sparsam.memories.interface import sparse_interface
 
-CELLS = ("lstm", "gru", "none")
+CONTROLLERS = ("lstm", "gru", "none")
 FIELDS_AT = {  # what the kernels call the places where fields begin; they take it that gamma follows alpha
     "WORD_AT": "write_word",
     "STRENGTH_AT": "strength",
@@ -51,7 +51,7 @@ class Controlled:
     The powers of two have a P (`sparsam.engines.cuda.kernels` uses these names).
     """
 
-    CELL: str  # "lstm", "gru" or "none"
+    CONTROLLER: str  # "lstm", "gru" or "none"
     H: int  # 0 without a controller
     R: int
     W: int
@@ -74,7 +74,7 @@ class Controlled:
 class Layout(Controlled):
     """Of SAM and the SDNC; letters as in `sparsam.state`."""
 
-    CELL: str  # "lstm", "gru" or "none"
+    CONTROLLER: str  # "lstm", "gru" or "none"
     H: int  # 0 without a controller
     R: int
     K: int
@@ -102,7 +102,7 @@ class Layout(Controlled):
 _layout = lru_cache(maxsize=256)(Layout)
 
 
-def layout_of(sizes: Any, cell: str, hidden: int) -> Layout:
-    units, free = 0 if cell == "none" else hidden, sizes.allocation == "free"
+def layout_of(sizes: Any, controller: str, hidden: int) -> Layout:
+    units, free = 0 if controller == "none" else hidden, sizes.allocation == "free"
     links = (sizes.k_links, free, bool(sizes.link_gradients and sizes.k_links))
-    return _layout(cell, units, sizes.heads, sizes.k, sizes.width, *links)
+    return _layout(controller, units, sizes.heads, sizes.k, sizes.width, *links)

@@ -21,7 +21,7 @@ from sparsam.engines.cuda.memory import CudaMemory, capacity_for
 from sparsam.engines.cuda.steps import pays_backward
 from sparsam.engines.cuda.tape import Tape, numbers_of
 from sparsam.engines.cuda.weights import Weights
-from sparsam.engines.engine import Cell, Ran, traced_description
+from sparsam.engines.engine import Controller, Ran, settings_of, traced_description
 from sparsam.engines.operators import none_or
 from sparsam.memories.description import SparseSizes, from_text
 
@@ -171,16 +171,18 @@ def cuda_sequence_differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[An
     return (*wanted, *rest)
 
 
-def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+def traced_run(
+    memory: Any, controller: Controller | None, x: Tensor, state: Any, ends: Tensor | None, record: bool
+) -> Ran:
     sizes: SparseSizes = memory.sizes
     text = traced_description(memory, record)
     held: CudaMemory = state.memory
     links = list(state.links.tensors()) if sizes.k_links else []
-    given = boundary.inputs(cell, x, state, held.words)
+    given = boundary.inputs(controller, x, state, held.words)
     found = torch.ops.sparsam.cuda_sequence(
         *given[: FLOATS + 1],
         *(state.read_rows, *held.tensors()[1:5], held.usage, links, None if ends is None else ends.to(x.device), text),
-        *(("none", 0, 0.0) if cell is None else (cell.name, cell.hidden, cell.clip or 0.0)),
+        *settings_of(controller),
         *(held.touched, held.entries),
     )
     joint, hidden, inner, read, weights, words, rows, *ring, usage = found[:LISTED]

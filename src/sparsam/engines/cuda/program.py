@@ -26,7 +26,7 @@ from sparsam.engines.cuda.launch import (
     on_device_of,
     packed_at_once,
 )
-from sparsam.engines.cuda.layout import CELLS, Layout, layout_of
+from sparsam.engines.cuda.layout import CONTROLLERS, Layout, layout_of
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import CudaMemory, working_copy
 from sparsam.engines.cuda.tape import Tape
@@ -81,7 +81,7 @@ class Gradients(NamedTuple):
 
 def forward(
     sizes: Any,
-    cell: str,
+    controller: str,
     x: Tensor,
     weights: Weights | None,
     before: Before,
@@ -92,7 +92,7 @@ def forward(
     unused: Tensor | None = None,
     apart: bool = False,
 ) -> tuple[Tensor, Before, Run]:
-    """Run x (T, B, I), or with cell "none" the interface before its activation (T, B, F).
+    """Run x (T, B, I), or with controller "none" the interface before its activation (T, B, F).
 
     Returns [h, r] (T, B, H + R W) of every step (zero past an element's length), the state after it, and what the
     backward pass needs. `stepwise` chooses how (None: by what is faster). The state after it is made `into` tensors
@@ -100,10 +100,10 @@ def forward(
     Where `into` holds what was one step before, and the rows `unused` (B, RP) were written anew in that step, only what
     that step changed is carried over. With `apart` no two tensors of the state after it share memory.
     """
-    if cell not in CELLS:
-        raise ValueError(f"cell: expected one of {', '.join(CELLS)}, got {cell!r}")
+    if controller not in CONTROLLERS:
+        raise ValueError(f"controller: expected one of {', '.join(CONTROLLERS)}, got {controller!r}")
     with on_device_of(x):
-        size = layout_of(sizes, cell, 0 if weights is None else weights.hidden.shape[1])
+        size = layout_of(sizes, controller, 0 if weights is None else weights.hidden.shape[1])
         steps, batch, _ = x.shape
         x = plain(x)
         tape = Tape(size, steps, batch, x)
@@ -259,7 +259,7 @@ def backward(
             d_x,
             d_weights,
             carry[:, : size.H] if size.H else None,
-            carry_cell if size.CELL == "lstm" else None,
+            carry_cell if size.CONTROLLER == "lstm" else None,
             carry[:, size.H :].unflatten(-1, (size.R, size.W)),
             kept,
             d_words[:, :before],

@@ -18,7 +18,7 @@ from sparsam.engines.cuda import operators, program, streaming
 from sparsam.engines.cuda.links import no_sparse_links
 from sparsam.engines.cuda.memory import fresh_memory
 from sparsam.engines.cuda.weights import Weights
-from sparsam.engines.engine import Cell, Ran
+from sparsam.engines.engine import Controller, Ran
 from sparsam.memories.description import SparseSizes
 from sparsam.memories.memory import Memory
 from sparsam.trace import READ, WRITE, Access
@@ -56,19 +56,19 @@ def start(memory: Any, batch: int, like: Tensor) -> dict[str, Any]:
     return known[key][0]
 
 
-def run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
-    """x (T, B, I), or without a cell the interface vectors (T, B, F)."""
+def run(memory: Any, controller: Controller | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+    """x (T, B, I), or without a controller the interface vectors (T, B, F)."""
     if x.dtype == torch.float16:
-        return run_in_singles(memory, cell, x, state, ends, record)
+        return run_in_singles(memory, controller, x, state, ends, record)
     if torch.compiler.is_compiling():
-        return operators.traced_run(memory, cell, x, state, ends, record)
+        return operators.traced_run(memory, controller, x, state, ends, record)
     if x.shape[0] == 1 and ends is None and not record and not torch.is_grad_enabled():
-        ran = streaming.run(memory, cell, x, state)
+        ran = streaming.run(memory, controller, x, state)
         if ran is not None:
             return ran
-    call = CudaCall(memory.sizes, cell, state, ends)
+    call = CudaCall(memory.sizes, controller, state, ends)
     links = state.links.weights() if memory.sizes.link_gradients and memory.sizes.k_links else ()
-    out = boundary.run(call, boundary.inputs(cell, x, state, state.memory.words, *links))
+    out = boundary.run(call, boundary.inputs(controller, x, state, state.memory.words, *links))
     assert call.after is not None and out.memory is not None
     held = call.after.memory
     held = held if out.memory is held.words else dataclasses.replace(held, words=out.memory)
@@ -81,14 +81,16 @@ def run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | No
     return Ran(out.joint, fields, accesses)
 
 
-def run_in_singles(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+def run_in_singles(
+    memory: Any, controller: Controller | None, x: Tensor, state: Any, ends: Tensor | None, record: bool
+) -> Ran:
     """A run in float32 from and to float16: the kernels' own sums would leave its range."""
-    if cell is not None:
-        parameters = [tuple(each.float() for each in part) for part in (cell.weights, cell.interface)]
-        cell = Cell(cell.name, cell.hidden, *parameters, clip=cell.clip)  # type: ignore[arg-type, misc]
+    if controller is not None:
+        parameters = [tuple(each.float() for each in part) for part in (controller.weights, controller.interface)]
+        controller = Controller(controller.name, controller.hidden, *parameters, clip=controller.clip)  # type: ignore[arg-type, misc]
     held = {name: getattr(state, name) for name in ("hidden", "cell", "read", "read_weights")}
     singles = {name: value.float() for name, value in held.items() if value is not None}
-    ran = run(memory, cell, x.float(), state.with_fields(**singles), ends, record)
+    ran = run(memory, controller, x.float(), state.with_fields(**singles), ends, record)
     back = {name: ran.fields[name].to(x.dtype) for name in singles if name in ran.fields}
     return Ran(ran.joint.to(x.dtype), {**ran.fields, **back}, ran.accesses)
 
@@ -107,21 +109,21 @@ def stream_of(like: Tensor) -> int:
 class CudaCall(boundary.Call):
     engine = "cuda"
 
-    def __init__(self, sizes: SparseSizes, cell: Cell | None, state: Any, ends: Tensor | None) -> None:
-        self.sizes, self.cell, self.ends = sizes, cell, ends
+    def __init__(self, sizes: SparseSizes, controller: Controller | None, state: Any, ends: Tensor | None) -> None:
+        self.sizes, self.controller, self.ends = sizes, controller, ends
         self.read_rows, self.memory = state.read_rows, state.memory.detach()
         links = getattr(state, "links", None)
         self.links = None if links is None else links.detach()
-        self.clip = None if cell is None else cell.clip
+        self.clip = None if controller is None else controller.clip
         self.after: program.Before | None = None
         self.run: program.Run | None = None
 
     def forward(self, inputs: Inputs, differentiable: bool) -> Outputs:
-        weights = None if self.cell is None else Weights(*inputs[1:7])  # type: ignore[arg-type]
+        weights = None if self.controller is None else Weights(*inputs[1:7])  # type: ignore[arg-type]
         before = program.Before(
             inputs.hidden, inputs.cell, inputs.read, self.read_rows, inputs.read_weights, self.memory, self.links
         )
-        name = "none" if self.cell is None else self.cell.name
+        name = "none" if self.controller is None else self.controller.name
         joint, after, run = program.forward(self.sizes, name, inputs.x, weights, before, self.ends)
         self.after, self.run = after, run
         if differentiable:

@@ -14,10 +14,10 @@ from torch import Tensor
 from sparsam import indexes
 from sparsam.engines.cuda.launch import (
     backward_launch,
-    cells_backward_launch,
     controllers_launch,
     encoded,
     forward_launch,
+    gates_backward_launch,
     new_scratch,
     no_tensor,
     search_launch,
@@ -122,7 +122,7 @@ def _begin(size: Layout, tape: Tape, given: list[Tensor]) -> None:
     tape.joint[0, :, size.H :] = read.flatten(1)
     if size.H:
         tape.joint[0, :, : size.H] = hidden
-    if size.CELL == "lstm":
+    if size.CONTROLLER == "lstm":
         tape.cells[0] = cell
 
 
@@ -155,11 +155,11 @@ def backward(
     own = (d_joint, d_hidden, d_cell, d_read, d_weights, carry, vectors, carry_weights, d_words)
     run_step = backward_launch(sizes, size, gradients, matrices, own, links, ends, WARPS, outside=True)
     given = (d_joint, d_hidden, d_cell, vectors, direct, carry, carry_cell)
-    run_cells = cells_backward_launch(size, gradients, given, ends)
+    run_gates = gates_backward_launch(size, gradients, given, ends)
     recurrent, sums = matrices.recurrent.to(torch.float32)[:, : size.J], gradients.gates.unbind(0)
     for t in reversed(range(gradients.steps)):
         run_step(t, t + 1)
-        run_cells(t)
+        run_gates(t)
         torch.mm(sums[t], recurrent, out=carry)
         if limits is not None:
             carry[:, : size.H] += direct

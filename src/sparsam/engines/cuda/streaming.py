@@ -24,7 +24,7 @@ from sparsam.engines.cuda.layout import layout_of
 from sparsam.engines.cuda.links import SparseLinks
 from sparsam.engines.cuda.memory import SPARE_ENTRIES, CudaMemory, shapes_of
 from sparsam.engines.cuda.weights import Weights
-from sparsam.engines.engine import Cell, Ran
+from sparsam.engines.engine import Controller, Ran
 from sparsam.memories.description import SparseSizes
 from sparsam.memories.memory import Memory
 
@@ -39,7 +39,7 @@ _lock = threading.Lock()
 Shapes = dict[str, tuple[tuple[int, ...], torch.dtype]]
 
 
-def run(memory: Any, cell: Cell | None, x: Tensor, state: Any) -> Ran | None:
+def run(memory: Any, controller: Controller | None, x: Tensor, state: Any) -> Ran | None:
     """A step x (1, B, I) from `state`; None where the plain way has to do it."""
     if not x.is_cuda and not interpreted():
         return None
@@ -47,19 +47,21 @@ def run(memory: Any, cell: Cell | None, x: Tensor, state: Any) -> Ran | None:
         return None
     if x.is_cuda and (torch._C._cuda_isCurrentStreamCapturing() or torch.is_autocast_enabled("cuda")):
         return None
-    key = _key(cell, x, state)
+    key = _key(controller, x, state)
     with _lock:
         stream = _streams.get(memory)
         if stream is None or stream.key != key:
             stream = _streams[memory] = Stream(key)
-        return stream.step(memory.sizes, cell, x, state)
+        return stream.step(memory.sizes, controller, x, state)
 
 
-def _key(cell: Cell | None, x: Tensor, state: Any) -> tuple[Any, ...]:
+def _key(controller: Controller | None, x: Tensor, state: Any) -> tuple[Any, ...]:
     """What a captured step depends on beside the buffers."""
     stream = torch._C._cuda_getCurrentRawStream(x.device.index) if x.is_cuda else 0
-    places = () if cell is None else tuple(value.data_ptr() for value in (*cell.weights, *cell.interface))
-    hidden = 0 if cell is None else cell.hidden
+    places = (
+        () if controller is None else tuple(value.data_ptr() for value in (*controller.weights, *controller.interface))
+    )
+    hidden = 0 if controller is None else controller.hidden
     return x.shape, x.dtype, x.device, state.read.dtype, hidden, stream, places
 
 
@@ -122,13 +124,13 @@ class Arena:
 class Buffers:
     """A state's tensors at fixed addresses: the small ones, which a caller sees, and memory and links."""
 
-    def __init__(self, sizes: SparseSizes, cell: Cell | None, state: Any, rows: int, places: int) -> None:
+    def __init__(self, sizes: SparseSizes, controller: Controller | None, state: Any, rows: int, places: int) -> None:
         read, kind = state.read, state.read.dtype
-        batch, units = read.shape[0], 0 if cell is None else cell.hidden
+        batch, units = read.shape[0], 0 if controller is None else controller.hidden
         wide: Shapes = {"joint": ((1, batch, units + sizes.read_size), kind), "read": (tuple(read.shape), kind)}
         wide["read_rows"] = (tuple(state.read_rows.shape), torch.int64)
         wide["read_weights"] = (tuple(state.read_weights.shape), kind)
-        for name in () if cell is None else ("hidden", "cell"):
+        for name in () if controller is None else ("hidden", "cell"):
             if getattr(state, name) is not None:
                 wide[name] = ((batch, units), kind)
         self.small = Arena(wide, read.device, kept=True)
@@ -214,11 +216,15 @@ class Turn:
     """A step from one set of buffers to another, captured where there is a GPU."""
 
     def __init__(
-        self, sizes: SparseSizes, cell: Cell | None, x: Tensor, source: Buffers, target: Buffers, near: bool
+        self, sizes: SparseSizes, controller: Controller | None, x: Tensor, source: Buffers, target: Buffers, near: bool
     ) -> None:
         """`near`: what lies in `target` is one step before what lies in `source`, and is brought up to it."""
-        name = "none" if cell is None else cell.name
-        weights = None if cell is None else Weights(*(value.detach() for value in (*cell.weights, *cell.interface)))
+        name = "none" if controller is None else controller.name
+        weights = (
+            None
+            if controller is None
+            else Weights(*(value.detach() for value in (*controller.weights, *controller.interface)))
+        )
         with torch.inference_mode(False):
             self.x = torch.empty_like(x, memory_format=torch.contiguous_format)
         self.x.copy_(x)
@@ -255,7 +261,7 @@ class Stream:
         self.turns: dict[tuple[int, int, bool], Turn] = {}
         self.numbers = itertools.count(1)
 
-    def step(self, sizes: SparseSizes, cell: Cell | None, x: Tensor, state: Any) -> Ran | None:
+    def step(self, sizes: SparseSizes, controller: Controller | None, x: Tensor, state: Any) -> Ran | None:
         self.calls += 1
         if self.calls <= CALLS_BEFORE:
             return None
@@ -266,31 +272,33 @@ class Stream:
             if entries > self.buffers[0].places and touched <= self.buffers[0].rows:
                 return None  # the queue is put in order first
             self.buffers, self.turns, self.steps_held = [], {}, 2 * self.steps_held
-        source = self._source(sizes, cell, state)
-        target = None if source is None else self._free(sizes, cell, state, source)
+        source = self._source(sizes, controller, state)
+        target = None if source is None else self._free(sizes, controller, state, source)
         if source is None or target is None:
             return None
         given, taken = self.buffers[source], self.buffers[target]
         near = given.carries and taken.number == given.parent != 0
         near = near and not given.changed_by_hand() and not taken.changed_by_hand()
-        turn = self._turn(sizes, cell, x, source, target, near)
+        turn = self._turn(sizes, controller, x, source, target, near)
         turn.x.copy_(x)
         turn.replay()
         taken.note(next(self.numbers), given.number)
-        return self._handed(memory, self.buffers[target], cell, touched, entries)
+        return self._handed(memory, self.buffers[target], controller, touched, entries)
 
-    def _source(self, sizes: SparseSizes, cell: Cell | None, state: Any) -> int | None:
+    def _source(self, sizes: SparseSizes, controller: Controller | None, state: Any) -> int | None:
         """The buffers that the state lies in; it is taken over when it lies elsewhere."""
         for number, buffers in enumerate(self.buffers):
             if buffers.holds(state):
                 return number
-        found = self._free(sizes, cell, state)
+        found = self._free(sizes, controller, state)
         if found is not None:
             self.buffers[found].load(state)
             self.buffers[found].note(next(self.numbers), 0)
         return found
 
-    def _free(self, sizes: SparseSizes, cell: Cell | None, state: Any, taken: int | None = None) -> int | None:
+    def _free(
+        self, sizes: SparseSizes, controller: Controller | None, state: Any, taken: int | None = None
+    ) -> int | None:
         """Buffers that nobody holds; None when there are too many already, or one would be too large."""
         for number, buffers in enumerate(self.buffers):
             if number != taken and buffers.free:
@@ -310,17 +318,21 @@ class Stream:
         batch = state.read.shape[0]
         if batch * (rows * (sizes.width + 4 * sizes.k_links) + 2 * places) * 4 > MOST_BYTES:
             return None
-        self.buffers.append(Buffers(sizes, cell, state, rows, places))
+        self.buffers.append(Buffers(sizes, controller, state, rows, places))
         return len(self.buffers) - 1
 
-    def _turn(self, sizes: SparseSizes, cell: Cell | None, x: Tensor, source: int, target: int, near: bool) -> Turn:
+    def _turn(
+        self, sizes: SparseSizes, controller: Controller | None, x: Tensor, source: int, target: int, near: bool
+    ) -> Turn:
         turn = self.turns.get((source, target, near))
         if turn is None:
-            turn = Turn(sizes, cell, x, self.buffers[source], self.buffers[target], near)
+            turn = Turn(sizes, controller, x, self.buffers[source], self.buffers[target], near)
             self.turns[source, target, near] = turn
         return turn
 
-    def _handed(self, memory: CudaMemory, buffers: Buffers, cell: Cell | None, touched: int, entries: int) -> Ran:
+    def _handed(
+        self, memory: CudaMemory, buffers: Buffers, controller: Controller | None, touched: int, entries: int
+    ) -> Ran:
         """The state after a step, in the buffers that it went to."""
         held = object.__new__(HeldMemory)
         held.__dict__.update(buffers=buffers, rows=memory.rows, touched=touched, entries=entries, start=memory.start)

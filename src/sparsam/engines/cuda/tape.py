@@ -43,7 +43,7 @@ class SequenceTape(TensorArena):
         size, last = self.size, (ends.long(), torch.arange(self.batch, device=ends.device))
         at: Any = last if padded else self.steps
         joint = self.joint[at]
-        cells = self.cells[at].clone() if size.CELL == "lstm" else None
+        cells = self.cells[at].clone() if size.CONTROLLER == "lstm" else None
         return at, joint[:, : size.H].clone(), cells, joint[:, size.H :].clone().view(self.batch, size.R, size.W)
 
 
@@ -84,7 +84,7 @@ def _placed(size: Layout, steps: int, batch: int) -> tuple[Places, int]:
     return placed(
         {
             "gates": ((steps, batch, 4 * size.H) if size.H else none, False),
-            "cells": ((steps + 1, batch, size.H) if size.CELL == "lstm" else none, False),
+            "cells": ((steps + 1, batch, size.H) if size.CONTROLLER == "lstm" else none, False),
             "interface": ((steps, batch, size.F), False),
             "rows": (later, True),
             "weights": (later, False),

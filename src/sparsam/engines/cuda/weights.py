@@ -70,7 +70,7 @@ def as_made(weights: Weights) -> bool:
 
 def packed(weights: Weights, size: Controlled) -> Packed:
     units, w_read = size.H, _of_read(weights, size)
-    if size.CELL == "lstm":
+    if size.CONTROLLER == "lstm":
         recurrent, bias = torch.cat([weights.hidden.mT, w_read.mT]), weights.hidden_bias
     else:
         recurrent = _gru_matrix(weights, w_read, size).mT.contiguous()
@@ -88,7 +88,7 @@ def packed(weights: Weights, size: Controlled) -> Packed:
 
 def packed_backward(weights: Weights, size: Controlled) -> PackedBackward:
     w_read, interface_matrix = _of_read(weights, size), weights.interface
-    lstm = size.CELL == "lstm"
+    lstm = size.CONTROLLER == "lstm"
     recurrent = torch.cat([weights.hidden, w_read], dim=1) if lstm else _gru_matrix(weights, w_read, size)
     return PackedBackward(
         F.pad(recurrent, (0, size.JS - size.J)) if size.JS > size.J else recurrent,
@@ -101,7 +101,7 @@ def input_sums(x: Tensor, weights: Weights, size: Controlled, gates: Tensor) -> 
     steps, batch, inputs = x.shape
     flat = x.reshape(steps * batch, inputs)
     into = gates.view(steps * batch, -1)
-    if size.CELL != "lstm":  # of a GRU's four sums x has a part in three
+    if size.CONTROLLER != "lstm":  # of a GRU's four sums x has a part in three
         into = into[:, : weights.input.shape[0]]
     if x.dtype == gates.dtype:
         torch.addmm(weights.input_bias, flat, weights.input[:, :inputs].mT, out=into)
@@ -125,7 +125,7 @@ def weight_gradients(
     d_recurrent = flat.mT @ before
     d_bias = flat.sum(0)
     d_input = torch.cat([told.mT @ x.reshape(steps * batch, inputs), d_recurrent[: told.shape[1], units:]], dim=1)
-    if size.CELL == "lstm":
+    if size.CONTROLLER == "lstm":
         d_hidden, d_hidden_bias = d_recurrent[:, :units], d_bias
     else:
         d_hidden = torch.cat([d_recurrent[: 2 * units, :units], d_recurrent[3 * units :, :units]])

@@ -20,7 +20,19 @@ class NativeCall(boundary.Call):
     """A run of the core, and what it leaves behind beside the outputs."""
 
     __slots__ = (
-        *("accesses", "after", "cell", "clip", "core", "ends", "hidden_size", "pending", "read_rows", "record", "rows"),
+        *(
+            "accesses",
+            "after",
+            "clip",
+            "controller",
+            "core",
+            "ends",
+            "hidden_size",
+            "pending",
+            "read_rows",
+            "record",
+            "rows",
+        ),
         *("sizes", "source", "tape", "versions"),
     )
     engine = "native"
@@ -29,15 +41,16 @@ class NativeCall(boundary.Call):
         self,
         sizes: SparseSizes,
         core: Any,
-        cell: Any,
+        controller: str,
         hidden_size: int,
         clip: float,
         state: Any,
         ends: Tensor | None,
         record: bool,
     ) -> None:
-        """`core` and `cell` are the core's `Sizes` and `Cell`; `ends` (B,) are lengths in 0..T."""
-        self.sizes, self.core, self.cell, self.hidden_size, self.record = sizes, core, cell, hidden_size, record
+        """`core` are the core's `Sizes`, `controller` is its name there; `ends` (B,) are lengths in 0..T."""
+        self.sizes, self.core, self.hidden_size, self.record = sizes, core, hidden_size, record
+        self.controller = controller
         self.clip = clip  # limits what flows backward (csrc/step/backward_clip.h); 0 for exact gradients
         self.read_rows = state.read_rows
         self.ends = None if ends is None else ends.numpy()
@@ -68,7 +81,8 @@ class NativeCall(boundary.Call):
             run: Any = _native.forward32 if dtype == torch.float32 else _native.forward64
             record = run(
                 self.core,
-                self.cell,
+                self.sizes.kind,
+                self.controller,
                 self.hidden_size,
                 *given,
                 rows,

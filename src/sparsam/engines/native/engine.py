@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sparsam import indexes
 from sparsam.engines import boundary
-from sparsam.engines.engine import Cell, Engine, Ran, converted_state, register, why_unknown
+from sparsam.engines.engine import Controller, Engine, Ran, converted_state, register, settings_of, why_unknown
 from sparsam.engines.feedforward import FEEDFORWARD, run_feedforward
 from sparsam.engines.native.call import NativeCall
 from sparsam.engines.native.core import core_settings, missing
@@ -24,8 +24,6 @@ from sparsam.engines.reference import reference_fields
 from sparsam.memories.description import SparseSizes
 from sparsam.memories.memory import Memory
 from sparsam.state import State
-
-CELLS = {} if _native is None else {cell.name: cell for cell in _native.Cell}
 
 
 class Prepared:
@@ -56,7 +54,7 @@ class NativeEngine(Engine):
     compiles = True
     answers = True
     clips = True
-    fuses = () if _native is None else (*(name for name in CELLS if name != "none"), FEEDFORWARD)
+    fuses = () if _native is None else (*(name for name in _native.controllers if name != "none"), FEEDFORWARD)
 
     def why_not(self, memory: Memory, like: Tensor, by_name: bool) -> str | None:
         if _native is None:
@@ -118,32 +116,36 @@ class NativeEngine(Engine):
         super().check(memory, state)
         if not isinstance(state.memory, NativeMemory):
             raise ValueError("state: expected one of engine 'native'; convert it with state.to(engine='native')")
-        state.memory.check(kind.rows, kind.width, kind.k_links, kind.allocation)
+        state.memory.check(kind)
 
-    def sequence(self, memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
-        if cell.name == FEEDFORWARD:
-            return run_feedforward(self._run, memory, cell, x, state, ends, record)
-        return self._run(memory, cell, x, state, ends, record)
+    def sequence(
+        self, memory: Any, controller: Controller, x: Tensor, state: Any, ends: Tensor | None, record: bool
+    ) -> Ran:
+        if controller.name == FEEDFORWARD:
+            return run_feedforward(self._run, memory, controller, x, state, ends, record)
+        return self._run(memory, controller, x, state, ends, record)
 
-    def _run(self, memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
-        """x (T, B, I), or without a cell the interface vectors (T, B, F), or those of one step (B, F)."""
+    def _run(
+        self, memory: Any, controller: Controller | None, x: Tensor, state: Any, ends: Tensor | None, record: bool
+    ) -> Ran:
+        """x (T, B, I), or without a controller the interface vectors (T, B, F), or those of one step (B, F)."""
         if x.dtype in HALF:
-            if cell is not None:
-                cell = Cell(cell.name, cell.hidden, singles(cell.weights), singles(cell.interface), clip=cell.clip)
-            ran = self._run(memory, cell, x.float(), state, ends, record)
+            if controller is not None:
+                parts = singles(controller.weights), singles(controller.interface)
+                controller = controller._replace(weights=parts[0], interface=parts[1], output=None)
+            ran = self._run(memory, controller, x.float(), state, ends, record)
             return ran._replace(joint=ran.joint.to(x.dtype))
         if torch.compiler.is_compiling():
             from sparsam.engines.native import operators
 
-            return operators.traced_run(memory, cell, x, state, ends, record)
+            return operators.traced_run(memory, controller, x, state, ends, record)
         sizes: SparseSizes = memory.sizes
         held: NativeMemory = state.memory
         links = state.links.placeholder if sizes.k_links else None
         if sizes.link_gradients and links is None and held.from_compiled:
             raise RuntimeError("state: expected state.detach() of a compiled call with link_gradients=True")
-        name, hidden_size, clip = ("none", 0, 0.0) if cell is None else (cell.name, cell.hidden, cell.clip or 0.0)
-        call = NativeCall(sizes, memory.core, CELLS[name], hidden_size, clip, state, ends, record)
-        out = boundary.run(call, boundary.inputs(cell, x, state, held.placeholder, links))
+        call = NativeCall(sizes, memory.core, *settings_of(controller), state, ends, record)
+        out = boundary.run(call, boundary.inputs(controller, x, state, held.placeholder, links))
         linked = NativeLinks(x.shape[-2], out.links) if sizes.k_links else None
         after = held.advanced(call.after, out.memory, call.pending)
         return Ran(out.joint, boundary.fields_after(out, call.rows, after, linked), call.accesses)

@@ -26,8 +26,7 @@ class Linear(torch.autograd.Function):
     def forward(ctx: Any, a: Tensor, b: Tensor | None, weight: Tensor, bias: Tensor) -> Tensor:
         ctx.save_for_backward(a, b, weight)
         run: Any = _native.linear32 if a.dtype == torch.float32 else _native.linear64
-        given = (array(a), None if b is None else array(b), array(weight), array(bias))
-        out: Tensor = tensor(run(*given, torch.get_num_threads()))
+        out: Tensor = tensor(run(*map(array, (a, b, weight, bias)), torch.get_num_threads()))
         return out
 
     @staticmethod
@@ -35,10 +34,10 @@ class Linear(torch.autograd.Function):
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
         refuse_batched("native", (d_out,))
         run: Any = _native.linear_backward32 if d_out.dtype == torch.float32 else _native.linear_backward64
-        given = (None if value is None else array(value) for value in (*ctx.saved_tensors, d_out))
         needs_a, needs_b, needs_weight, needs_bias = ctx.needs_input_grad
-        found = run(*given, needs_a, needs_b, needs_weight or needs_bias, torch.get_num_threads())
-        return tuple(None if value is None else tensor(value) for value in found)
+        needs = (needs_a, needs_b, needs_weight or needs_bias)
+        found = run(*map(array, (*ctx.saved_tensors, d_out)), *needs, torch.get_num_threads())
+        return tuple(map(tensor, found))
 
 
 def linear(layer: nn.Linear, a: Tensor, b: Tensor | None = None) -> Tensor:

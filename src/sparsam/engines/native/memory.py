@@ -139,22 +139,19 @@ class NativeMemory:
         name = str(self.kind.dtype).removeprefix("torch.")
         return f"native memory of ({len(self.versions)}, {rows}, {width}) {name}, {touched} touched"
 
-    def check(self, rows: int, width: int, k_links: int = 0, allocation: str = "ring") -> None:
-        if self.kind.k_links != k_links:
-            raise ValueError(f"state: expected links with K_L = {k_links}, got K_L = {self.kind.k_links}")
-        if self.kind.allocation != allocation:
-            raise ValueError(f"state: expected one of allocation={allocation!r}, got one of {self.kind.allocation!r}")
-        if (self.kind.rows, self.kind.width) != (rows, width):
-            got = (self.kind.rows, self.kind.width)
-            raise ValueError(f"state: expected a memory (N, W) = ({rows}, {width}), got {got}")
+    def check(self, kind: Kind) -> None:
+        ours = self.kind
+        if ours.k_links != kind.k_links:
+            raise ValueError(f"state: expected links with K_L = {kind.k_links}, got K_L = {ours.k_links}")
+        if ours.allocation != kind.allocation:
+            raise ValueError(f"state: expected one of allocation={kind.allocation!r}, got one of {ours.allocation!r}")
+        if ours[:2] != kind[:2]:
+            raise ValueError(f"state: expected a memory (N, W) = {kind[:2]}, got {ours[:2]}")
 
     def for_call(self) -> Any:
         """What a call of the core takes: versions, or None where it makes a blank one itself."""
-        versions, origins = self._versions, self._origins
-        if type(versions) is not list:
-            return self.materialised() if versions is None else versions  # as the core gave them
-        blank = origins is not None and origins.count(None) == len(origins)
-        return versions if blank else self.materialised()
+        blank = type(self._versions) is list and self._origins is not None and not any(self._origins)
+        return self._versions if blank else self.materialised()
 
     def materialised(self) -> Any:
         """A version for every batch element.
@@ -163,9 +160,7 @@ class NativeMemory:
         """
         if self._versions is not None and type(self._versions) is not list:
             return self._versions  # as the core gave them
-        if None not in self.versions:
-            return self.versions
-        return [self._version(b) for b in range(len(self.versions))]
+        return [self._version(b) for b in range(len(self.versions))] if None in self.versions else self.versions
 
     def _version(self, b: int) -> Any:
         version = self.versions[b]

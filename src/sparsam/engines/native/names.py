@@ -41,10 +41,10 @@ class Table:
     def name(self, owned: Any, lines: int, mark: float) -> Tensor:
         """A new name of `owned`, (lines, 2)."""
         self.in_use = True
-        number, cells = next(self.numbers), np.empty((lines, 2))
-        cells[:, 1] = mark
-        cells[:, :1].view(np.int64)[...] = number
-        owner = cells.view(Owner)
+        number, numbers = next(self.numbers), np.empty((lines, 2))
+        numbers[:, 1] = mark
+        numbers[:, :1].view(np.int64)[...] = number
+        owner = numbers.view(Owner)
         owner.owned = owned
         self.owners[number] = owner
         return torch.from_numpy(owner)

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from sparsam.engines import boundary
 from sparsam.engines.boundary import FLOATS, Inputs, Outputs, inputs_of
-from sparsam.engines.engine import Cell, Ran, traced_description
+from sparsam.engines.engine import Controller, Ran, settings_of, traced_description
 from sparsam.engines.native import names, placeholders
 from sparsam.engines.native.call import NativeCall
-from sparsam.engines.native.engine import CELLS, core_sizes
+from sparsam.engines.native.engine import core_sizes
 from sparsam.engines.native.links import NativeLinks
 from sparsam.engines.native.memory import Kind, NativeMemory, fresh_memory
 from sparsam.engines.operators import none_or
@@ -39,7 +39,7 @@ def call_of(
     found = from_text(sizes)
     kind = Kind(found.rows, found.width, found.k_links, found.allocation, dtype)
     held = SimpleNamespace(read_rows=read_rows, memory=NativeMemory(kind, None, None, name=memory.detach()))
-    return NativeCall(found, core_sizes(found), CELLS[controller], hidden_size, clip, held, ends, False)
+    return NativeCall(found, core_sizes(found), controller, hidden_size, clip, held, ends, False)
 
 
 def sequence(*arguments: Any) -> tuple[Tensor, ...]:
@@ -230,19 +230,21 @@ def traced_fresh(kind: Kind, batch: int, initial: Tensor | None, like: Tensor) -
     return NativeMemory(kind, None, None, None, name)
 
 
-def traced_run(memory: Any, cell: Cell | None, x: Tensor, state: Any, ends: Tensor | None, record: bool) -> Ran:
+def traced_run(
+    memory: Any, controller: Controller | None, x: Tensor, state: Any, ends: Tensor | None, record: bool
+) -> Ran:
     sizes: SparseSizes = memory.sizes
     text = traced_description(memory, record)
     if sizes.k_links and state.links.placeholder is not None:
         raise RuntimeError("state: expected state.detach() of an eager call with link_gradients=True")
     name = traced_name(state.memory, x)
-    given = boundary.inputs(cell, x, state, None)
+    given = boundary.inputs(controller, x, state, None)
     floats = given[:FLOATS]
     differentiable = any(value is not None and value.requires_grad for value in (*floats, name))
     recorded = torch.is_grad_enabled() and differentiable and not torch.compiler.is_exporting()
-    controller, hidden_size, clip = ("none", 0, 0.0) if cell is None else (cell.name, cell.hidden, cell.clip or 0.0)
+    kind, hidden_size, clip = settings_of(controller)
     joint, hidden, inner, read, weights, name, rows, _ = torch.ops.sparsam.sequence(
-        *floats, name, state.read_rows, ends, text, controller, hidden_size, clip, recorded
+        *floats, name, state.read_rows, ends, text, kind, hidden_size, clip, recorded
     )
     carried = (None if given.hidden is None else hidden, None if given.cell is None else inner)
     held, links = NativeMemory(state.memory.kind, None, None, None, name), NativeLinks(x.shape[1])

@@ -10,7 +10,7 @@ import torch
 import sparsam
 from sparsam.engines.cuda.dense import graphs, sequence
 from sparsam.engines.cuda.dense.capturable import Capturable
-from sparsam.engines.engine import Cell
+from sparsam.engines.engine import Controller
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 7), (2, 3, 16), (4, 129)])
@@ -59,9 +59,9 @@ def test_the_step_that_is_captured_is_the_references(name, controller):
     model = sparsam.build(name, engine="reference", controller=controller, **sizes)
     x, state = torch.randn(4, 2, 3), model.initial_state(2)
     kind, interface = model.controller_kind, (model.interface.weight, model.interface.bias)
-    cell = Cell(kind.cell, 6, kind.weights(model.controller), interface)
+    run = Controller(kind.fused, 6, kind.weights(model.controller), interface)
     names = [*(("hidden", "cell") if controller == "lstm" else ("hidden",)), *model.memory.shapes()]
-    step = sequence.stepper(model.memory, cell, names)
+    step = sequence.stepper(model.memory, run, names)
     joint, *_ = graphs.plain_sequence(step, x, tuple(getattr(state, name) for name in names), None)
     results = []
     for y in (model.answer(joint), model(x, state)[0]):
@@ -164,10 +164,10 @@ def test_sequences_of_any_length_are_put_together(monkeypatch, name):
     sizes = dict(input_size=3, output_size=2, hidden_size=6, memory_size=9, word_size=4, num_heads=2)
     model = sparsam.build(name, engine="reference", dtype=torch.float64, **sizes)
     kind, interface = model.controller_kind, (model.interface.weight, model.interface.bias)
-    cell = Cell(kind.cell, 6, kind.weights(model.controller), interface)
+    controller = Controller(kind.fused, 6, kind.weights(model.controller), interface)
     names = ["hidden", "cell", *model.memory.shapes()]
     parameters = list(model.parameters())
-    sequences = sequence.sequences_of(model.memory, cell, names)
+    sequences = sequence.sequences_of(model.memory, controller, names)
     for steps in (13, 27, 11, 13):
         x = torch.randn(steps, 3, 3, dtype=torch.float64)
         for lengths in (None, torch.tensor([steps, 2, steps - 4])):

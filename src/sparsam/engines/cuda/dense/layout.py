@@ -20,7 +20,7 @@ class DenseLayout(Controlled):
     """A dense memory with a controller: N words of width W, R heads."""
 
     MODEL: str  # "dam", "ntm" or "dnc"
-    CELL: str  # "lstm" or "gru"
+    CONTROLLER: str  # "lstm" or "gru"
     H: int
     R: int
     W: int
@@ -42,10 +42,10 @@ class DenseLayout(Controlled):
         return 4 if self.MODEL != "dnc" and self.RP * self.NP * self.WP <= FEW_PRODUCTS else 8
 
 
-def dense_layout(memory: Any, cell: str, hidden: int) -> DenseLayout:
+def dense_layout(memory: Any, controller: str, hidden: int) -> DenseLayout:
     similarity = getattr(memory, "similarity", "cosine")
     sizes = (memory.heads, memory.width, memory.rows)
-    return DenseLayout(memory.name, cell, hidden, *sizes, similarity, memory.interface)
+    return DenseLayout(memory.name, controller, hidden, *sizes, similarity, memory.interface)
 
 
 def fits(memory: Any) -> bool:

@@ -26,7 +26,7 @@ from sparsam.engines.cuda.weights import (
     packed_backward,
     weight_gradients,
 )
-from sparsam.engines.engine import Cell, Ran
+from sparsam.engines.engine import Controller, Ran
 
 # Fields of a state, as the tape has them; a model has some of them.
 FIELDS = {
@@ -55,32 +55,32 @@ class DenseRun:
         return self.tape.bytes
 
 
-def run(memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None, record: bool = False) -> Ran:
+def run(memory: Any, controller: Controller, x: Tensor, state: Any, ends: Tensor | None, record: bool = False) -> Ran:
     """Run x (T, B, I) from `state`, a state of the reference, with an LSTM or a GRU; it records nothing."""
     if x.shape[0] > PIECE and not torch.is_grad_enabled():
-        return _by_pieces(memory, cell, x, state, ends)
-    size = dense_layout(memory, cell.name, cell.hidden)
+        return _by_pieces(memory, controller, x, state, ends)
+    size = dense_layout(memory, controller.name, controller.hidden)
     names = [name for name in FIELDS if name in memory.shapes()]
-    carried = [state.hidden, state.cell if cell.name == "lstm" else None, state.read]
+    carried = [state.hidden, state.cell if controller.name == "lstm" else None, state.read]
     call = DenseCall(size, getattr(memory, "discount", 0.0), names, ends)
     held = [getattr(state, name) for name in names]
     joint, hidden, cells, read, *after = boundary.run(
-        call, Values((x, *cell.weights, *cell.interface, *carried, *held))
+        call, Values((x, *controller.weights, *controller.interface, *carried, *held))
     )
     fields = {"hidden": hidden, "read": read, **dict(zip(names, after))}
-    if cell.name == "lstm":
+    if controller.name == "lstm":
         fields["cell"] = cells
     return Ran(joint, fields, [])
 
 
-def _by_pieces(memory: Any, cell: Cell, x: Tensor, state: Any, ends: Tensor | None) -> Ran:
+def _by_pieces(memory: Any, controller: Controller, x: Tensor, state: Any, ends: Tensor | None) -> Ran:
     """The same without gradients, so that no longer sequence than `PIECE` has a tape."""
     joints: list[Tensor] = []
     fields: dict[str, Any] = {}
     for begin in range(0, x.shape[0], PIECE):
         part = x[begin : begin + PIECE]
         left = None if ends is None else (ends - begin).clamp(0, part.shape[0])
-        joint, fields, _ = run(memory, cell, part, state, left)
+        joint, fields, _ = run(memory, controller, part, state, left)
         state = state.with_fields(**fields)
         joints.append(joint)
     return Ran(torch.cat(joints), fields, [])
@@ -148,7 +148,7 @@ class DenseCall(boundary.Call):
             like = getattr(tape, name)[0]
             handed[name] = torch.zeros_like(like) if value is None else torch.empty_like(like).copy_(value)
         cells = none
-        if size.CELL == "lstm":
+        if size.CONTROLLER == "lstm":
             cells = torch.zeros(batch, size.H, dtype=torch.float32, device=x.device)
             if d_cell is not None:
                 cells.copy_(d_cell)
@@ -159,7 +159,7 @@ class DenseCall(boundary.Call):
         constant = CONSTANT.get(size.MODEL, ())
         fields = [None if n in constant else handed[f] for n, f in zip(self.names, self.fields)]
         hidden, read = carry[:, : size.H], carry[:, size.H :].unflatten(-1, (size.R, size.W))
-        state = (hidden, cells if size.CELL == "lstm" else None, read, *fields)
+        state = (hidden, cells if size.CONTROLLER == "lstm" else None, read, *fields)
         return Values((d_x if needed[0] else None, *d_weights, *state))
 
 

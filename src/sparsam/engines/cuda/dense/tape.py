@@ -43,7 +43,7 @@ def _places(size: DenseLayout, steps: int, batch: int) -> tuple[Places, int]:
     return placed(
         {
             "gates": ((*now, 4 * size.H), False),
-            "cells": ((*later, size.H) if size.CELL == "lstm" else none, False),
+            "cells": ((*later, size.H) if size.CONTROLLER == "lstm" else none, False),
             "interface": ((*now, size.F), False),
             "words": ((*later, rows, size.W), False),
             "weights": ((*later, heads, rows), False),

@@ -1,13 +1,14 @@
 """A whole sequence backward, newest step first. Gates and interface of the tape become their gradients in place.
 
-With CELL "outside" (`kernels.controllers`) a step ends with what h gets from the interface, which goes to `carry_cell`.
+With CONTROLLER "outside" (`kernels.controllers`) a step ends with what h gets from the interface, which goes to
+`carry_cell`.
 """
 
 import triton
 import triton.language as tl
 
-from sparsam.engines.cuda.kernels.cells import cell_backward
 from sparsam.engines.cuda.kernels.following import read_modes
+from sparsam.engines.cuda.kernels.gates import gates_backward
 from sparsam.engines.cuda.kernels.link_gradients import add_followed, update_gradient
 from sparsam.engines.cuda.kernels.products import vector_times_matrix
 from sparsam.engines.cuda.kernels.rows import add_to_rows, averaged_over_heads, write_entries
@@ -62,7 +63,7 @@ def backward(
     M,
     begin,
     end,
-    CELL: tl.constexpr,
+    CONTROLLER: tl.constexpr,
     H: tl.constexpr,
     J: tl.constexpr,
     JS: tl.constexpr,
@@ -94,7 +95,7 @@ def backward(
     PRODUCT: tl.constexpr,
 ):
     RK: tl.constexpr = RP * KP
-    FUSED: tl.constexpr = CELL == "lstm" or CELL == "gru"
+    FUSED: tl.constexpr = CONTROLLER == "lstm" or CONTROLLER == "gru"
     WORDS: tl.constexpr = R * W
     b = tl.program_id(0).to(tl.int64)
     length = tl.load(lengths + b)
@@ -280,8 +281,8 @@ def backward(
                 dh += tl.load(d_joint + tb * J + unit, mask=is_unit, other=0.0)
                 dh += vector_times_matrix(request, interface_matrix, HS, F, H, HP, PRODUCT)
                 at = gates + tb * (4 * H)
-                direct, dc = cell_backward(
-                    dh, dc, at, cells + tb * H, cells + (tb + B) * H, joint + tb * J, unit, H, CELL
+                direct, dc = gates_backward(
+                    dh, dc, at, cells + tb * H, cells + (tb + B) * H, joint + tb * J, unit, H, CONTROLLER
                 )
                 tl.debug_barrier()
                 both = vector_times_matrix(at, recurrent, JS, 4 * H, J, JP, PRODUCT)
@@ -295,7 +296,7 @@ def backward(
                     dh = tl.where(dh > most, most, tl.where(dh < -most, -most, dh))
                     dr = tl.where(dr > most, most, tl.where(dr < -most, -most, dr))
             else:
-                if CELL == "outside":
+                if CONTROLLER == "outside":
                     to_hidden = vector_times_matrix(request, interface_matrix, HS, F, H, HP, PRODUCT)
                     tl.store(carry_cell + unit, to_hidden, mask=is_unit)
                 dr = tl.zeros([RP, WP], tl.float32)

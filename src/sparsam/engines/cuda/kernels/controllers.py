@@ -1,7 +1,7 @@
 """A step of the controllers of many elements at once, as products of matrices: weights are read once for 16 elements.
 
-Used where steps are launched one by one (`sparsam.engines.cuda.steps`); letters and layouts as in `kernels.cells`. The
-backward pass leaves the product to torch, which is faster than one kernel with the cells.
+Used where steps are launched one by one (`sparsam.engines.cuda.steps`); letters and layouts as in `kernels.gates`. The
+backward pass leaves the product to torch, which is faster than one kernel with the gates.
 """
 
 import triton
@@ -26,7 +26,7 @@ def controllers_forward(
     lengths,
     B,
     t,
-    CELL: tl.constexpr,
+    CONTROLLER: tl.constexpr,
     H: tl.constexpr,
     J: tl.constexpr,
     ELEMENTS: tl.constexpr,
@@ -62,7 +62,7 @@ def controllers_forward(
     third += tl.load(bias + 2 * H + unit, mask=unit < H, other=0.0)[None, :]
     fourth += tl.load(bias + 3 * H + unit, mask=unit < H, other=0.0)[None, :]
     after = at + B
-    if CELL == "lstm":
+    if CONTROLLER == "lstm":
         fourth += tl.load(place + 3 * H, mask=live, other=0.0)
         first, second, third, fourth = tl.sigmoid(first), tl.sigmoid(second), tanh(third), tl.sigmoid(fourth)
         c = second * tl.load(cells + at[:, None] * H + unit[None, :], mask=live, other=0.0) + first * third

@@ -3,16 +3,16 @@
 What the backward pass needs goes to the tape: gates, cells, [h, r], interface, rows and weights, the words that were
 read. These are a constant number of bytes per step, and the memory itself need not be taken back.
 
-CELL "none" leaves the controller out: `interface` then holds what is field of the memory, before its activation. With
-CELL "outside" somebody else has run it (`kernels.controllers`), and a step begins with the interface. The
+CONTROLLER "none" leaves the controller out: `interface` then holds the memory's fields before their activation. With
+CONTROLLER "outside" somebody else has run it (`kernels.controllers`), and a step begins with the interface. The
 search can be done elsewhere (SPLITS), between two launches of one turn each (SHIFTED): `sparsam.engines.cuda.steps`.
 """
 
 import triton
 import triton.language as tl
 
-from sparsam.engines.cuda.kernels.cells import cell_forward
 from sparsam.engines.cuda.kernels.following import mixed_read
+from sparsam.engines.cuda.kernels.gates import gates_forward
 from sparsam.engines.cuda.kernels.links import update_links
 from sparsam.engines.cuda.kernels.ordering import key_number, key_row
 from sparsam.engines.cuda.kernels.products import softplus, vector_times_matrix
@@ -84,7 +84,7 @@ def forward(
     delta,
     begin,
     end,
-    CELL: tl.constexpr,
+    CONTROLLER: tl.constexpr,
     H: tl.constexpr,
     J: tl.constexpr,
     F: tl.constexpr,
@@ -121,7 +121,7 @@ def forward(
     SHIFTED: tl.constexpr,  # one turn of the loop below, not all from `begin` to `end`
 ):
     RK: tl.constexpr = RP * KP
-    FUSED: tl.constexpr = CELL == "lstm" or CELL == "gru"
+    FUSED: tl.constexpr = CONTROLLER == "lstm" or CONTROLLER == "gru"
     WORDS: tl.constexpr = R * W
     b = tl.program_id(0).to(tl.int64)
     length = tl.minimum(tl.load(lengths + b), end)
@@ -168,9 +168,9 @@ def forward(
             tl.store(weights + b * RK + head_k, tl.load(read_weights + native_k, mask=real, other=0.0))
             start_word = tl.load(read + b * WORDS + head_word, mask=is_word, other=0.0)
             tl.store(joint + b * J + H + head_word, start_word, mask=is_word)
-            if CELL != "none":
+            if CONTROLLER != "none":
                 tl.store(joint + b * J + unit, tl.load(hidden + b * H + unit, mask=unit < H, other=0.0), mask=unit < H)
-            if CELL == "lstm":
+            if CONTROLLER == "lstm":
                 tl.store(cells + b * H + unit, tl.load(cell + b * H + unit, mask=unit < H, other=0.0), mask=unit < H)
             tl.debug_barrier()
     # A turn reads for step t - 1 and writes for step t, so that a search that is split comes between two turns.
@@ -251,16 +251,16 @@ def forward(
             # 1: controller and interface
             if FUSED:
                 at = gates + tb * (4 * H)
-                told: tl.constexpr = 4 * H if CELL == "lstm" else 3 * H  # sums in which x has a part
+                told: tl.constexpr = 4 * H if CONTROLLER == "lstm" else 3 * H  # sums in which x has a part
                 value = tl.load(at + every_sum, mask=every_sum < told, other=0.0)
                 value += tl.load(recurrent_bias + every_sum, mask=every_sum < 4 * H, other=0.0)
                 value += vector_times_matrix(joint + tb * J, recurrent, 4 * H, J, 4 * H, SP, PRODUCT)
                 tl.store(at + every_sum, value, mask=every_sum < 4 * H)
                 tl.debug_barrier()
                 next_hidden = joint + after * J
-                cell_forward(at, cells + tb * H, cells + after * H, joint + tb * J, next_hidden, unit, H, CELL)
+                gates_forward(at, cells + tb * H, cells + after * H, joint + tb * J, next_hidden, unit, H, CONTROLLER)
                 tl.debug_barrier()
-            if CELL != "none":
+            if CONTROLLER != "none":
                 value = vector_times_matrix(joint + after * J, interface_matrix, FS, H, F, FP, PRODUCT)
                 value += tl.load(interface_bias + field, mask=field < F, other=0.0)
             else:
@@ -342,10 +342,10 @@ def forward(
             tl.store(last_weights + native_k, tl.load(weights + final * RK + head_k), mask=real)
             word = tl.load(joint + final * J + H + head_word, mask=is_word, other=0.0)
             tl.store(last_read + b * WORDS + head_word, word, mask=is_word)
-            if CELL != "none":
+            if CONTROLLER != "none":
                 state = tl.load(joint + final * J + unit, mask=unit < H, other=0.0)
                 tl.store(last_hidden + b * H + unit, state, mask=unit < H)
-            if CELL == "lstm":
+            if CONTROLLER == "lstm":
                 state = tl.load(cells + final * H + unit, mask=unit < H, other=0.0)
                 tl.store(last_cell + b * H + unit, state, mask=unit < H)
     # padding: products over all steps, and the output layer, must not meet what was never written
@@ -353,6 +353,6 @@ def forward(
     while (t < end) & ((begin == 0) | (not SHIFTED)):
         place = joint + ((t + 1) * B + b) * J + H
         tl.store(place + head_word, tl.zeros([RP, WP], tl.float32), mask=is_word)
-        if CELL != "none":
+        if CONTROLLER != "none":
             tl.store(place - H + unit, tl.zeros([HP], tl.float32), mask=unit < H)
         t += 1

@@ -10,7 +10,7 @@ import triton.language as tl
 from sparsam.engines.cuda.dense.kernels.dam import dam_backward
 from sparsam.engines.cuda.dense.kernels.dnc import dnc_backward
 from sparsam.engines.cuda.dense.kernels.ntm import ntm_backward
-from sparsam.engines.cuda.kernels.cells import cell_backward
+from sparsam.engines.cuda.kernels.gates import gates_backward
 from sparsam.engines.cuda.kernels.products import vector_times_matrix
 
 
@@ -51,7 +51,7 @@ def dense_backward(
     B,
     steps,
     MODEL: tl.constexpr,
-    CELL: tl.constexpr,
+    CONTROLLER: tl.constexpr,
     SIMILARITY: tl.constexpr,
     H: tl.constexpr,
     J: tl.constexpr,
@@ -102,7 +102,7 @@ def dense_backward(
     dh = tl.load(carry + unit, mask=is_unit, other=0.0)
     dr = tl.load(carry + H + head_word, mask=is_word, other=0.0)
     dc = tl.zeros([HP], tl.float32)
-    if CELL == "lstm":
+    if CONTROLLER == "lstm":
         dc = tl.load(d_cell + unit, mask=is_unit, other=0.0)
     t = length - 1
     while t >= 0:
@@ -193,7 +193,7 @@ def dense_backward(
         dh += tl.load(d_joint + tb * J + unit, mask=is_unit, other=0.0)
         dh += vector_times_matrix(request, interface_matrix, HS, F, H, HP, PRODUCT)
         at = gates + tb * (4 * H)
-        direct, dc = cell_backward(dh, dc, at, cells + tb * H, cells + after * H, joint + tb * J, unit, H, CELL)
+        direct, dc = gates_backward(dh, dc, at, cells + tb * H, cells + after * H, joint + tb * J, unit, H, CONTROLLER)
         tl.debug_barrier()
         both = vector_times_matrix(at, recurrent, JS, 4 * H, J, JP, PRODUCT)
         column_j = tl.arange(0, JP)
@@ -204,5 +204,5 @@ def dense_backward(
         tl.debug_barrier()  # before the next step's product is stored there
         t -= 1
     tl.store(carry + unit, dh, mask=is_unit)
-    if CELL == "lstm":
+    if CONTROLLER == "lstm":
         tl.store(d_cell + unit, dc, mask=is_unit)

@@ -9,7 +9,7 @@ import triton.language as tl
 from sparsam.engines.cuda.dense.kernels.dam import dam_activated, dam_forward
 from sparsam.engines.cuda.dense.kernels.dnc import dnc_activated, dnc_forward
 from sparsam.engines.cuda.dense.kernels.ntm import ntm_activated, ntm_forward
-from sparsam.engines.cuda.kernels.cells import cell_forward
+from sparsam.engines.cuda.kernels.gates import gates_forward
 from sparsam.engines.cuda.kernels.products import vector_times_matrix
 
 
@@ -43,7 +43,7 @@ def dense_forward(
     B,
     steps,
     MODEL: tl.constexpr,
-    CELL: tl.constexpr,
+    CONTROLLER: tl.constexpr,
     SIMILARITY: tl.constexpr,
     H: tl.constexpr,
     J: tl.constexpr,
@@ -76,13 +76,13 @@ def dense_forward(
         after = tb + B
         request = interface + tb * F
         at = gates + tb * (4 * H)
-        told: tl.constexpr = 4 * H if CELL == "lstm" else 3 * H  # sums in which x has a part
+        told: tl.constexpr = 4 * H if CONTROLLER == "lstm" else 3 * H  # sums in which x has a part
         value = tl.load(at + every_sum, mask=every_sum < told, other=0.0)
         value += tl.load(recurrent_bias + every_sum, mask=every_sum < 4 * H, other=0.0)
         value += vector_times_matrix(joint + tb * J, recurrent, 4 * H, J, 4 * H, SP, PRODUCT)
         tl.store(at + every_sum, value, mask=every_sum < 4 * H)
         tl.debug_barrier()
-        cell_forward(at, cells + tb * H, cells + after * H, joint + tb * J, joint + after * J, unit, H, CELL)
+        gates_forward(at, cells + tb * H, cells + after * H, joint + tb * J, joint + after * J, unit, H, CONTROLLER)
         tl.debug_barrier()
         value = vector_times_matrix(joint + after * J, interface_matrix, FS, H, F, FP, PRODUCT)
         value += tl.load(interface_bias + field, mask=field < F, other=0.0)

@@ -1,4 +1,4 @@
-// The GRU cell, as torch.nn.GRU has it: h_t = (1 - z) n + z h_{t-1} with n = tanh(W_in x + b_in + r (W_hn h + b_hn)).
+// The GRU, as torch.nn.GRU has it: h_t = (1 - z) n + z h_{t-1} with n = tanh(W_in x + b_in + r (W_hn h + b_hn)).
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace sparsam::SPARSAM_ISA {
 // comes from h_{t-1} the last three. Torch's weights have their blocks in the order r, z, n. In the backward pass the
 // four turn into gradients: of n, r and z before activation, and of W_hn h + b_hn.
 template <class T>
-class GruCell {
+class Gru {
  public:
   static constexpr bool kControls = true;
 
@@ -31,9 +31,9 @@ class GruCell {
       std::copy_n(w.b_ih + 2 * H, H, bias_.begin());
       for (int j = 0; j < 2 * H; ++j) bias_[H + j] = w.b_ih[j] + w.b_hh[j];
       std::copy_n(w.b_hh + 2 * H, H, bias_.begin() + 3 * H);
-      put_inputs(from_x_, w.w_ih, s.inputs, H, w.ih_stride);
-      from_h_.put(0, 0, w.w_hh, H, 3 * H, 1, w.hh_stride);
-      put_inputs(from_read_, w.w_ih + s.inputs, s.read_width(), H, w.ih_stride);
+      put_inputs(from_x_, w.w_ih, s.inputs, H, s.seen());
+      from_h_.put(0, 0, w.w_hh, H, 3 * H, 1, H);
+      put_inputs(from_read_, w.w_ih + s.inputs, s.read_width(), H, s.seen());
     }
     void begin(int n, const T* const* x, T* const* gates) const {
       for (int i = 0; i < n; ++i) std::copy(bias_.begin(), bias_.end(), gates[i]);
@@ -69,8 +69,8 @@ class GruCell {
    public:
     Backward(const SequenceShape& s, const Weights<T>& w)
         : hidden_(s.hidden), to_h_(3 * s.hidden, s.hidden), to_read_(3 * s.hidden, s.read_width()) {
-      to_h_.put(0, 0, w.w_hh, 3 * s.hidden, s.hidden, w.hh_stride, 1);
-      put_inputs_back(to_read_, w.w_ih + s.inputs, s.read_width(), s.hidden, w.ih_stride);
+      to_h_.put(0, 0, w.w_hh, 3 * s.hidden, s.hidden, s.hidden, 1);
+      put_inputs_back(to_read_, w.w_ih + s.inputs, s.read_width(), s.hidden, s.seen());
     }
     void activate(T* gates, const T* h_before, const T* /*cell_before*/, const T* /*cell*/, T* d_h,
                   T* /*d_cell*/) const {
@@ -102,9 +102,9 @@ class GruCell {
 
   static void gradients(const SequenceBackward<T>& f, const T* x, int threads) {
     const SequenceShape& s = f.shape;
-    const ParameterGradients<T>& to = f.gradients;
+    const Parameters<T*>& to = f.gradients;
     const int H = s.hidden;
-    const int64_t steps = s.steps * s.batch, ih_stride = s.inputs + s.read_width();
+    const int64_t steps = s.steps * s.batch, ih_stride = s.seen();
     const T *gates = f.tape.gates, *joint = f.tape.joint;
     auto input_part = [&](const T* in, int64_t stride, int n, int at) {  // rows r and z, then n
       tall_product(gates + H, s.gates, in, stride, steps, 2 * H, n, to.w_ih + at, ih_stride, threads);
@@ -119,10 +119,10 @@ class GruCell {
     std::copy_n(sums.data() + H, 3 * H, to.b_hh);
     std::copy_n(sums.data() + H, 2 * H, to.b_ih);
     std::copy_n(sums.data(), H, to.b_ih + 2 * H);
-    if (to.x == nullptr) return;
+    if (f.d_x == nullptr) return;
     Packed<T> back(3 * H, s.inputs);
-    put_inputs_back(back, f.weights.w_ih, s.inputs, H, f.weights.ih_stride);
-    row_product<T>(gates, s.gates, back, steps, to.x, s.inputs, threads);
+    put_inputs_back(back, f.weights.w_ih, s.inputs, H, ih_stride);
+    row_product<T>(gates, s.gates, back, steps, f.d_x, s.inputs, threads);
   }
 
  private:

@@ -10,14 +10,14 @@ from sparsam.engines.cuda.kernels.products import tanh
 
 
 @triton.jit
-def cell_forward(gates, cell, next_cell, hidden, next_hidden, unit, H: tl.constexpr, CELL: tl.constexpr):
+def gates_forward(gates, cell, next_cell, hidden, next_hidden, unit, H: tl.constexpr, CONTROLLER: tl.constexpr):
     """Sums become gates in place; writes c_t and h_t."""
     mask = unit < H
     first = tl.load(gates + unit, mask=mask, other=0.0)
     second = tl.load(gates + H + unit, mask=mask, other=0.0)
     third = tl.load(gates + 2 * H + unit, mask=mask, other=0.0)
     fourth = tl.load(gates + 3 * H + unit, mask=mask, other=0.0)
-    if CELL == "lstm":
+    if CONTROLLER == "lstm":
         i, f, g, o = tl.sigmoid(first), tl.sigmoid(second), tanh(third), tl.sigmoid(fourth)
         c = f * tl.load(cell + unit, mask=mask, other=0.0) + i * g
         tl.store(gates + unit, i, mask=mask)
@@ -36,14 +36,14 @@ def cell_forward(gates, cell, next_cell, hidden, next_hidden, unit, H: tl.conste
 
 
 @triton.jit
-def cell_backward(dh, dc, gates, cell, next_cell, hidden, unit, H: tl.constexpr, CELL: tl.constexpr):
+def gates_backward(dh, dc, gates, cell, next_cell, hidden, unit, H: tl.constexpr, CONTROLLER: tl.constexpr):
     """Gates become the gradients of their sums in place; returns what h_{t-1} gets directly, and c_{t-1}'s gradient."""
     mask = unit < H
     first = tl.load(gates + unit, mask=mask, other=0.0)
     second = tl.load(gates + H + unit, mask=mask, other=0.0)
     third = tl.load(gates + 2 * H + unit, mask=mask, other=0.0)
     fourth = tl.load(gates + 3 * H + unit, mask=mask, other=0.0)
-    if CELL == "lstm":
+    if CONTROLLER == "lstm":
         squashed = tanh(tl.load(next_cell + unit, mask=mask, other=0.0))
         before = tl.load(cell + unit, mask=mask, other=0.0)
         dc += dh * fourth * (1 - squashed * squashed)
@@ -63,7 +63,7 @@ def cell_backward(dh, dc, gates, cell, next_cell, hidden, unit, H: tl.constexpr,
 
 
 @triton.jit(do_not_specialize=["t", "B"])
-def cells_backward(
+def batch_gates_backward(
     gates,
     cells,
     joint,
@@ -77,12 +77,12 @@ def cells_backward(
     lengths,
     B,
     t,
-    CELL: tl.constexpr,
+    CONTROLLER: tl.constexpr,
     H: tl.constexpr,
     J: tl.constexpr,
     HP: tl.constexpr,
 ):
-    """Step t of all elements' cells backward, one program each."""
+    """Step t of all elements' controllers backward, one program each."""
     b = tl.program_id(0).to(tl.int64)
     unit = tl.arange(0, HP)
     mask = unit < H
@@ -99,7 +99,9 @@ def cells_backward(
             dc = tl.load(carry_cell + b * H + unit, mask=mask, other=0.0)
         total = later + tl.load(dh + b * H + unit, mask=mask, other=0.0)
         total += tl.load(d_joint + tb * J + unit, mask=mask, other=0.0)
-        kept, dc = cell_backward(total, dc, at, cells + tb * H, cells + (tb + B) * H, joint + tb * J, unit, H, CELL)
+        kept, dc = gates_backward(
+            total, dc, at, cells + tb * H, cells + (tb + B) * H, joint + tb * J, unit, H, CONTROLLER
+        )
         tl.store(direct + b * H + unit, kept, mask=mask)
         tl.store(carry_cell + b * H + unit, dc, mask=mask)
     else:

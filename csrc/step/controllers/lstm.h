@@ -1,4 +1,4 @@
-// The LSTM cell, as torch.nn.LSTM has it: c_t = f c_{t-1} + i g, h_t = o tanh(c_t).
+// The LSTM, as torch.nn.LSTM has it: c_t = f c_{t-1} + i g, h_t = o tanh(c_t).
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace sparsam::SPARSAM_ISA {
 
 // It keeps i, f, g and o, activated; in the backward pass these turn into their gradients before activation.
 template <class T>
-class LstmCell {
+class Lstm {
  public:
   static constexpr bool kControls = true;  // it makes h_t, and the interface is a linear map of that
 
@@ -21,10 +21,10 @@ class LstmCell {
    public:
     // B(k, n) = weight[n][k]: the weights as they stand are the transposes of what a forward product needs.
     Forward(const SequenceShape& s, const Weights<T>& w)
-        : hidden_(s.hidden), bias_(s.gates), inputs_(w.w_ih, s.inputs, s.gates, 1, w.ih_stride), recurrent_(s.joint, s.gates) {
+        : hidden_(s.hidden), bias_(s.gates), inputs_(w.w_ih, s.inputs, s.gates, 1, s.seen()), recurrent_(s.joint, s.gates) {
       for (int j = 0; j < s.gates; ++j) bias_[j] = w.b_ih[j] + w.b_hh[j];
-      recurrent_.put(0, 0, w.w_hh, s.hidden, s.gates, 1, w.hh_stride);
-      recurrent_.put(s.hidden, 0, w.w_ih + s.inputs, s.read_width(), s.gates, 1, w.ih_stride);
+      recurrent_.put(0, 0, w.w_hh, s.hidden, s.gates, 1, s.hidden);
+      recurrent_.put(s.hidden, 0, w.w_ih + s.inputs, s.read_width(), s.gates, 1, s.seen());
     }
     // The biases and the part of x in the gates of n batch elements.
     void begin(int n, const T* const* x, T* const* gates) const {
@@ -57,8 +57,8 @@ class LstmCell {
   class Backward {
    public:
     Backward(const SequenceShape& s, const Weights<T>& w) : hidden_(s.hidden), recurrent_(s.gates, s.joint) {
-      recurrent_.put(0, 0, w.w_hh, s.gates, s.hidden, w.hh_stride, 1);
-      recurrent_.put(0, s.hidden, w.w_ih + s.inputs, s.gates, s.read_width(), w.ih_stride, 1);
+      recurrent_.put(0, 0, w.w_hh, s.gates, s.hidden, s.hidden, 1);
+      recurrent_.put(0, s.hidden, w.w_ih + s.inputs, s.gates, s.read_width(), s.seen(), 1);
     }
     // From d h_t in `d_h` and d c_t in `d_cell` to the gates' gradients, d c_{t-1}, and what h_{t-1} gets directly.
     void activate(T* gates, const T* /*h_before*/, const T* cell_before, const T* cell, T* d_h, T* d_cell) const {
@@ -87,8 +87,8 @@ class LstmCell {
   // Of all parameters and of x, one product each over all steps; x (T, B, I) is zero past the lengths.
   static void gradients(const SequenceBackward<T>& f, const T* x, int threads) {
     const SequenceShape& s = f.shape;
-    const ParameterGradients<T>& to = f.gradients;
-    const int64_t steps = s.steps * s.batch, ih_stride = s.inputs + s.read_width();
+    const Parameters<T*>& to = f.gradients;
+    const int64_t steps = s.steps * s.batch, ih_stride = s.seen();
     const T *gates = f.tape.gates, *joint = f.tape.joint;
     // All that the gates see, h, r, a one for the biases, and x, is one product: it goes through the gates once and wastes
     // fewer lanes than one for each.
@@ -103,9 +103,9 @@ class LstmCell {
       to.b_ih[row] = to.b_hh[row] = from[s.joint];
       std::copy_n(from + s.joint + 1, s.inputs, to.w_ih + row * ih_stride);
     }
-    if (to.x == nullptr) return;
-    const Packed<T> back(f.weights.w_ih, s.gates, s.inputs, f.weights.ih_stride, 1);
-    row_product<T>(gates, s.gates, back, steps, to.x, s.inputs, threads);
+    if (f.d_x == nullptr) return;
+    const Packed<T> back(f.weights.w_ih, s.gates, s.inputs, ih_stride, 1);
+    row_product<T>(gates, s.gates, back, steps, f.d_x, s.inputs, threads);
   }
 };
 
