@@ -21,7 +21,7 @@ class FeedForward(nn.Module):
         widths = [input_size, *[hidden_size] * num_layers]
         self.layers = nn.ModuleList(nn.Linear(a, b, **factory) for a, b in itertools.pairwise(widths))
         self.dropout = nn.Dropout(dropout)
-        self.output_size = hidden_size
+        self.output_size, self.num_layers = hidden_size, num_layers
 
     def forward(self, x: Tensor) -> Tensor:
         for i, layer in enumerate(self.layers):

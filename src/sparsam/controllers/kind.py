@@ -49,6 +49,10 @@ class ControllerKind(ABC):
         """Shapes of those fields that are one tensor, without the batch dimension."""
         return {}
 
+    def carries(self, module: nn.Module) -> bool:
+        """Whether a state holds something of the module's own, in `controller`."""
+        return False
+
     @abstractmethod
     def step(self, module: nn.Module, x: Tensor, state: Any) -> tuple[Tensor, dict[str, Any]]:
         """h_t (B, H) for an input (B, I + R·W), and the fields after it."""

@@ -32,11 +32,14 @@ class OwnKind(ControllerKind):
             raise ValueError(f"controller.output_size: expected a positive int, got {width!r}")
         return width
 
+    def carries(self, module: Any) -> bool:
+        return hasattr(module, "initial_state")
+
     def fields(self, module: Any, batch: int, like: Tensor) -> dict[str, Any]:
-        return {"controller": module.initial_state(batch)} if hasattr(module, "initial_state") else {}
+        return {"controller": module.initial_state(batch)} if self.carries(module) else {}
 
     def step(self, module: Any, x: Tensor, state: Any) -> tuple[Tensor, dict[str, Any]]:
-        if not hasattr(module, "initial_state"):
+        if not self.carries(module):
             return checked(module(x), module, x), {}
         result = module(x, state.controller)
         if not isinstance(result, tuple) or len(result) != 2:

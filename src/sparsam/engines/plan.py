@@ -43,7 +43,7 @@ class Plan:
 
     __slots__ = (
         *("answers", "cell", "engine", "facts", "fields", "fused", "holds", "index", "memory", "reason", "warning"),
-        *("weights", "zeros"),
+        *("hidden", "others", "weights", "zeros"),
     )
 
     engine: Engine
@@ -57,7 +57,9 @@ class Plan:
     cell: str  # what the engine calls the controller that it runs, and where its weights, the interface's and, where
     weights: tuple[tuple[nn.Module, str], ...]  # it `answers`, the output layer's are: modules and names
     facts: list[Any] | None  # what the plan was made from
+    hidden: int  # H of that controller
     fields: tuple[tuple[str, tuple[int, ...]], ...]  # of a state that are tensors, and their shapes without the batch
+    others: tuple[tuple[str, bool], ...]  # further ones, and whether the model has them
     zeros: tuple[tuple[str, tuple[int, ...]], ...] | None  # of a fresh state, besides the memory's; None: ask the model
 
     def __str__(self) -> str:
@@ -90,6 +92,7 @@ def resolve(title: str, asked: str, memory: Memory | None, like: Tensor, parts: 
             "call the model outside the compiled function"
         )
     plan.engine, plan.facts, plan.fields, plan.zeros, plan.cell, plan.weights = engine, None, (), None, "", ()
+    plan.hidden, plan.others = 0, ()
     plan.fused = plan.answers = False
     plan.holds = like.dtype if memory is None else engine.holds(like.dtype)
     plan.memory = None if memory is None else engine.prepare(memory, plan.holds)
