@@ -10,6 +10,7 @@ A module without `initial_state` carries nothing from step to step and is called
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
@@ -32,14 +33,11 @@ class OwnKind(ControllerKind):
             raise ValueError(f"controller.output_size: expected a positive int, got {width!r}")
         return width
 
-    def carries(self, module: Any) -> bool:
-        return hasattr(module, "initial_state")
-
-    def fields(self, module: Any, batch: int, like: Tensor) -> dict[str, Any]:
-        return {"controller": module.initial_state(batch)} if self.carries(module) else {}
+    def carries(self, module: Any) -> dict[str, Callable[[int], Any]]:
+        return {"controller": module.initial_state} if hasattr(module, "initial_state") else {}
 
     def step(self, module: Any, x: Tensor, state: Any) -> tuple[Tensor, dict[str, Any]]:
-        if not self.carries(module):
+        if not hasattr(module, "initial_state"):
             return checked(module(x), module, x), {}
         result = module(x, state.controller)
         if not isinstance(result, tuple) or len(result) != 2:

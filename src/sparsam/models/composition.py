@@ -134,19 +134,11 @@ class MemoryModel(Recurrent[S]):
     def controller_kind(self) -> controllers.ControllerKind:
         return controllers.kind_of(self.controller)
 
-    def start_fields(self, batch: int, like: Tensor) -> dict[str, Any]:
-        return self.controller_kind.fields(self.controller, batch, like)
-
-    def start_zeros(self) -> tuple[tuple[str, tuple[int, ...]], ...] | None:
-        plain = type(self).start_fields is MemoryModel.start_fields
-        plain = plain and type(self.controller_kind).fields is controllers.ControllerKind.fields
-        return tuple(self.start_shapes().items()) if plain else None
-
     def start_shapes(self) -> dict[str, tuple[int, ...]]:
         return self.controller_kind.shapes(self.controller)
 
-    def carried(self) -> tuple[str, ...]:
-        return ("controller",) if self.controller_kind.carries(self.controller) else ()
+    def carried(self) -> dict[str, Callable[[int], Any]]:
+        return self.controller_kind.carries(self.controller)
 
     def parts(self) -> Parts:
         kind = self.controller_kind

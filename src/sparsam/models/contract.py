@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, overload
 
 import torch
@@ -159,7 +159,9 @@ class Recurrent(nn.Module, Generic[S]):
 
     def _resolved(self, like: Tensor) -> Plan:
         plan = resolve(type(self).__name__, self._engine, self.memory, like, self.parts)
-        plan.fields, plan.zeros = tuple(self.state_shapes().items()), self.start_zeros()
+        plan.fields, plan.zeros = tuple(self.state_shapes().items()), None
+        if type(self).start_fields is Recurrent.start_fields and not self.carried():
+            plan.zeros = tuple(self.start_shapes().items())
         plan.others = given_state.others(self)
         return plan
 
@@ -195,19 +197,16 @@ class Recurrent(nn.Module, Generic[S]):
 
     def start_fields(self, batch: int, like: Tensor) -> dict[str, Any]:
         """The fields of a fresh state besides the memory's."""
-        return {name: like.new_zeros(batch, *shape) for name, shape in self.start_shapes().items()}
-
-    def start_zeros(self) -> tuple[tuple[str, tuple[int, ...]], ...] | None:
-        """Their names and shapes, without the batch, where all are tensors of zeros; else None."""
-        return tuple(self.start_shapes().items()) if type(self).start_fields is Recurrent.start_fields else None
+        zeros = {name: like.new_zeros(batch, *shape) for name, shape in self.start_shapes().items()}
+        return zeros | {name: make(batch) for name, make in self.carried().items()}
 
     def start_shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of those fields, without the batch dimension."""
+        """The shapes of those that are zeros, without the batch dimension."""
         raise NotImplementedError
 
-    def carried(self) -> tuple[str, ...]:
-        """The names of further fields, which are no tensors."""
-        return ()
+    def carried(self) -> dict[str, Callable[[int], Any]]:
+        """The others by name, and what makes them for a batch."""
+        return {}
 
     def run(
         self, plan: Plan, x: Tensor, state: Any, ends: Tensor | None, record: bool
