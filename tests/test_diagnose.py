@@ -143,3 +143,15 @@ def test_words_of_a_state_are_not_called_unwritten():
 def test_what_has_no_memory_is_refused():
     with pytest.raises(TypeError, match="model: expected a model or a layer with a memory, got LSTM"):
         sparsam.diagnose(sparsam.LSTM(3, 2), torch.randn(4, 1, 3))
+
+
+@pytest.mark.parametrize("kind", ["sam", "layer"])
+def test_padding_counts_for_nothing(kind):
+    torch.manual_seed(0)
+    sizes = dict(memory_size=64, word_size=4, num_heads=2)
+    model = sparsam.SAM(3, 2, 8, **sizes) if kind == "sam" else sparsam.SparseMemory(3, **sizes)
+    x = torch.randn(12, 1, 3)
+    alone = sparsam.diagnose(model, x[:5])
+    padded = sparsam.diagnose(model, x, lengths=[5])
+    for name, value in alone.numbers().items():
+        assert padded.numbers()[name] == pytest.approx(value, rel=1e-5)

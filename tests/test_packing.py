@@ -122,3 +122,23 @@ def test_another_models_tensors_are_refused():
         made("sdnc")[0].unpack(tensors)
     with pytest.raises(ValueError, match=r"packed.read: expected"):
         made("sam", num_heads=1)[0].unpack(tensors)
+
+
+@pytest.mark.parametrize("given", [None, [], 3, {}, {"begun": 1}, {"begun": torch.ones(0)}])
+def test_what_was_never_packed_is_refused(given):
+    with pytest.raises(ValueError, match="packed: expected what state"):
+        made("sam")[0].unpack(given)
+
+
+@pytest.mark.parametrize("name", ["memory_words", "memory_rows", "memory_recency", "memory_origin", "hidden"])
+def test_a_tensor_of_a_smaller_batch_is_refused_by_name(name):
+    model, x, _ = made("sam")
+    tensors = model(x)[1].pack(64)
+    with pytest.raises(ValueError, match=f"{name}: expected"):
+        model.unpack({**tensors, name: tensors[name][:2]})
+
+
+def test_the_state_of_another_controller_is_refused():
+    tensors = made("sam")[0].initial_state(2).pack(64)
+    with pytest.raises(ValueError, match="cell: expected none"):
+        made("sam", controller="gru")[0].unpack(tensors)

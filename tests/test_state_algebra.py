@@ -183,6 +183,19 @@ def test_blend_takes_each_elements_own_start(model):
         torch.testing.assert_close(fresh[:, mask], expected[:, mask])
 
 
+def test_the_start_of_a_state_brings_its_own_start_along(model):
+    """`state.origin` joined with others, or blended with them, resets to itself as `initial_state` does."""
+    ours, theirs = (model.initial_state(2, torch.randn(10, 4, dtype=torch.float64)) for _ in range(2))
+    x, mask, everyone = inputs(batch=2), torch.tensor([True, False]), torch.tensor([True, True])
+    _, later = model(x, theirs)
+    expected = sparsam.cat([theirs[0], ours[1]])
+    for mixed in (ours.blend(mask, theirs.origin), ours.origin.blend(mask, later)):
+        assert torch.equal(model(x, mixed.reset(everyone))[0], model(x, expected)[0])
+    joined = sparsam.cat([later, ours.origin])
+    again = joined.reset(torch.ones(4, dtype=torch.bool))
+    assert torch.equal(model(inputs(batch=4), again)[0], model(inputs(batch=4), sparsam.cat([theirs, ours]))[0])
+
+
 def test_a_state_keeps_the_memory_it_was_made_from(model):
     memory = torch.randn(10, 4, dtype=torch.float64)
     kept = memory.clone()

@@ -119,3 +119,20 @@ def test_hub_classes_against_a_folder(tmp_path):
     with pytest.raises(ValueError, match="expected weights of a SDNC, got 'sam'"):
         hub.SDNC.from_pretrained(str(tmp_path / "mine"))
     assert "sparsam" in (tmp_path / "mine" / "README.md").read_text()
+
+
+def test_nothing_is_rounded(tmp_path):
+    """Doubles stay doubles; halves become singles, which hold them exactly."""
+    for dtype, loaded in ((torch.float64, torch.float64), (torch.bfloat16, torch.float32)):
+        model = sparsam.SAM(3, 2, 8, memory_size=64, dtype=dtype)
+        sparsam.weights.save(model, tmp_path / "model.safetensors")
+        again = sparsam.load(tmp_path / "model.safetensors")
+        assert again.like.dtype == loaded
+        for name, value in model.state_dict().items():
+            assert torch.equal(again.state_dict()[name], value.to(loaded))
+
+
+@pytest.mark.parametrize("name", ["~nobody/x", "x" * 5000, "a\0b"])
+def test_a_name_that_no_file_can_have(name):
+    with pytest.raises(FileNotFoundError, match="expected the name of weights"):
+        sparsam.load(name)

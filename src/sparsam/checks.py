@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparsam.transforms import has_numbers
+from sparsam.transforms import autocasts, has_numbers
 
 
 def positive_int(name: str, value: Any) -> int:
@@ -98,7 +98,7 @@ def sequence(x: Any, input_size: int, batch_first: bool, parameter: Tensor) -> T
         if len(shape) == 3 and shape[2] == input_size and shape[0] > 0 and shape[1] > 0:
             return x.transpose(0, 1) if batch_first else x
     layout = "(B, T, I)" if batch_first else "(T, B, I)"
-    if isinstance(x, Tensor) and x.dtype != parameter.dtype and torch.is_autocast_enabled(x.device.type):
+    if isinstance(x, Tensor) and x.dtype != parameter.dtype and autocasts(x):
         x = x.to(parameter.dtype) if x.is_floating_point() else x  # as nn.LSTM takes them under autocast
     like_parameter("x", x, parameter)
     if x.layout != torch.strided:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sparsam import checks
 from sparsam.memories.memory import Memory
 from sparsam.models.contract import Recurrent
 from sparsam.state import State
@@ -60,17 +61,21 @@ def diagnose(
         hook.remove()
         for module, was in learning.items():
             module.training = was
-    use, gates = trace.summary(), mean_gates(model.memory, vectors)
+    batch = x.shape[0 if model.batch_first else 1]
+    asked = torch.cat([vector.reshape(-1, batch, vector.shape[-1]) for vector in vectors]).float()
+    if lengths is not None:  # what padding asks for counts for nothing
+        steps = torch.arange(len(asked), device=asked.device)[:, None]
+        asked = asked[steps < checks.as_tensor("lengths", lengths, "integers").to(asked.device)]
+    use, gates = trace.summary(), mean_gates(model.memory, asked.flatten(0, -2))
     broken = not_finite(model, gates)
     past = state is None and x.shape[1 if model.batch_first else 0] > 1
     return Diagnosis(use, gates, tuple([broken] if broken else advice(model.memory, use, gates, past)))
 
 
-def mean_gates(memory: Memory, vectors: list[Tensor]) -> dict[str, float]:
-    """Fields with one number a head that are gates or strengths, from interface vectors (..., F)."""
-    together = torch.cat([vector.reshape(-1, vector.shape[-1]) for vector in vectors]).float()
+def mean_gates(memory: Memory, vectors: Tensor) -> dict[str, float]:
+    """Fields with one number a head that are gates or strengths, from interface vectors (steps, F)."""
     wanted = [f.name for f in memory.interface.fields if len(f.shape) == 1 and f.activation in GATES]
-    found = memory.interface.split(together)
+    found = memory.interface.split(vectors)
     return {name: float(found[name].mean()) for name in wanted}
 
 

@@ -261,9 +261,6 @@ def _arguments(model: Any, name: str) -> dict[str, Any]:
     kind = model.controller_kind
     memory = {} if model.memory is None else model.memory.options()
     used = {**memory, **kind.options, **getattr(model.output, "options", {})}
-    dropout = getattr(model.controller, "dropout", 0.0)
-    used["dropout"] = getattr(dropout, "p", dropout)
-    used["num_layers"] = getattr(model.controller, "num_layers", len(getattr(model.controller, "layers", "1")))
     used["controller"] = "lstm" if used.get("layer_norm") else kind.name
     defaults = {key: entry.default for key, entry in inspect.signature(MODELS[name]).parameters.items()}
     found = {key: used.get(key, getattr(model, key, defaults[key])) for key in arguments_of(name)}

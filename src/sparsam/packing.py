@@ -77,12 +77,16 @@ def digest(origin: Any) -> int:
 
 def unpack(model: Any, packed: dict[str, Tensor], initial_memory: Tensor | None = None) -> Any:
     """The state of `model` whose tensors these are."""
-    begun = packed.get("begun")
-    if not isinstance(begun, Tensor) or begun.dim() != 1:
-        raise ValueError(f"packed: expected what state.pack() returned, with begun (B,), got {sorted(packed)}")
+    begun = packed.get("begun") if hasattr(packed, "get") else None
+    if not isinstance(begun, Tensor) or begun.dim() != 1 or not len(begun):
+        got = sorted(map(str, packed.keys())) if hasattr(packed, "keys") else type(packed).__name__
+        raise ValueError(f"packed: expected what state.pack() returned, with begun (B,), got {got}")
     begun = begun.detach().cpu().bool()
     fresh = in_core(model.initial_state(len(begun), initial_memory).detach())
     fields: dict[str, Any] = {}
+    for name in fresh.field_names:
+        if getattr(fresh, name) is None and packed.get(name) is not None:
+            raise ValueError(f"packed.{name}: expected none for this {type(model).__name__}, got a tensor")
     for name, value in fresh.values():
         if name == "controller":
             leaves, shape = pytree.tree_flatten(value)
@@ -115,8 +119,11 @@ def unpacked_memory(packed: dict[str, Tensor], fresh: NativeMemory, begun: Tenso
     lists = {name: value.detach().cpu() for name, value in found.items() if isinstance(value, Tensor)}
     batch = len(begun)
     for name in ("origin", "rows", "recency"):
-        if name not in lists or len(lists[name]) != batch or lists[name].dtype != torch.int64:
-            raise ValueError(f"packed.{MEMORY}{name}: expected int64 for {batch} batch elements, got another tensor")
+        if name not in lists or lists[name].dtype != torch.int64:
+            raise ValueError(f"packed.{MEMORY}{name}: expected int64, got another tensor or none")
+    for name, value in lists.items():
+        if value.dim() == 0 or len(value) != batch:
+            raise ValueError(f"packed.{MEMORY}{name}: expected B = {batch} batch elements, got {tuple(value.shape)}")
     memory = NativeMemory(fresh.kind, [None] * batch, fresh.origins)
     parts: list[dict[str, Tensor] | None] = []
     for b in range(batch):

@@ -95,10 +95,6 @@ def copied(value: Any) -> Any:
     return value.map(copied) if isinstance(value, TensorStore) else value
 
 
-def memory_leaves(memory: NativeMemory) -> tuple[list[Any], Any]:
-    return [memory.named()], memory.kind
-
-
 def memory_of(children: Any, kind: Kind) -> NativeMemory:
     (name,) = children
     return NativeMemory(kind, None, None, None, name)
@@ -147,7 +143,7 @@ def register() -> None:
     default_collate_fn_map[State] = collated
     pytree.register_pytree_node(
         NativeMemory,
-        memory_leaves,
+        lambda memory: ([memory.named()], memory.kind),
         memory_of,
         serialized_type_name="sparsam.NativeMemory",
         to_dumpable_context=Kind.text,

@@ -179,10 +179,9 @@ class State(Record):
         for name, value in self.values():
             if name not in theirs or getattr(theirs[name], "shape", None) != getattr(value, "shape", None):
                 raise ValueError(f"other: expected {name} {described(value)}, got {described(theirs.get(name))}")
-        changed = {name: blended(mask, theirs[name], value) for name, value in self.values()}
-        mixed = self.with_fields(**changed)
-        ours, start = getattr(self, "start", None), getattr(other, "start", None)
-        if start is None or start is ours or ours is None:
+        mixed = self.with_fields(**{name: blended(mask, theirs[name], value) for name, value in self.values()})
+        ours, start = self.origin, other.origin
+        if start is ours or (ours is self and start is other):  # a start of two starts needs none of its own
             return mixed
         return mixed.with_fields(start=ours.blend(mask, start))
 
@@ -286,10 +285,10 @@ def cat(states: Sequence[Self]) -> Self:
         if len(shapes) > 1:
             raise ValueError(f"states: expected {name} of one shape in each, got {', '.join(map(str, sorted(shapes)))}")
     whole = states[0].with_fields(**{n: joined([other[n] for other in fields]) for n in fields[0]})
-    starts = [getattr(state, "start", None) for state in states]
-    if any(start is None for start in starts):
+    starts = [state.origin for state in states]
+    if all(start is state for start, state in zip(starts, states)):  # a start of starts needs none of its own
         return whole
-    return whole.with_fields(start=cat([start for start in starts if start is not None]))
+    return whole.with_fields(start=cat(starts))
 
 
 def changed_rows(words: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,8 +19,13 @@ def under_torch_func() -> bool:
 def needs_plain_operations() -> bool:
     """Whether torch's own operations have to run in place of an `autograd.Function`, which knows no transform."""
     if torch.compiler.is_compiling():
-        return False
+        return getattr(torch.compiler, "is_exporting", bool)()  # an exported program may not write to an `out`
     return under_torch_func() or forward_ad._current_level >= 0
+
+
+def autocasts(value: Tensor) -> bool:
+    """Whether autocast is on where this tensor is; torch refuses to say for the device meta."""
+    return not value.is_meta and torch.is_autocast_enabled(value.device.type)
 
 
 def has_tangent(value: Tensor | None) -> bool:

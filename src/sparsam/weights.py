@@ -67,13 +67,18 @@ class Weights:
                     f"{key}: expected an argument of {described.name.upper()} ({', '.join(known)}), got {key!r}"
                     f"{checks.did_you_mean(key, known)}"
                 )
-        model = cast(MemoryModel, described.build(**changes))
+        model = cast(MemoryModel, described.build(**{**self.settings(), **changes}))
         try:
             model.load_state_dict(self.tensors)
         except RuntimeError as error:
             told = " ".join(str(error).split())
             raise ValueError(f"{self.file} does not fit these arguments: {told}") from error
         return model
+
+    def settings(self) -> dict[str, Any]:
+        """The type of the model's parameters, where the usual one would round the tensors."""
+        double = any(tensor.dtype == torch.float64 for tensor in self.tensors.values())
+        return {"dtype": torch.float64} if double else {}
 
 
 def load(name: str | Path, **changes: Any) -> MemoryModel:
@@ -259,10 +264,10 @@ def find(name: str | Path) -> Path:
         return _download(text)
     if text.startswith("hf:"):
         return _from_hub(text[3:])
-    path = Path(name).expanduser()
-    if path.is_file():
+    path = Path(os.path.expanduser(name))
+    if os.path.isfile(path):  # pathlib's own raises for a name that no file can have
         return path
-    if path.is_dir():
+    if os.path.isdir(path):
         if (path / "model.safetensors").exists():
             return path / "model.safetensors"
         if (path / "checkpoints").is_dir():

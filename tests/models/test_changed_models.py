@@ -242,3 +242,54 @@ def test_flags_are_true_or_false(value):
 def test_more_rows_than_the_engines_can_count_are_refused():
     with pytest.raises(ValueError, match="memory_size: expected at most"):
         sparsam.SAM(3, 2, memory_size=2**31)
+
+
+def test_wider_parts_are_used():
+    """All three parts replaced by ones of another width, which fit each other."""
+
+    def change(model):
+        torch.manual_seed(3)
+        model.controller, model.interface = nn.GRU(3 + 8, 9), nn.Linear(9, model.memory.interface.size)
+        model.output = nn.Linear(9 + 8, 5)
+
+    models = pair(change)
+    same(models)
+    assert models[0].hidden_size == 9 and models[0].engine_plan == "native"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("hidden_size", 9), ("input_size", 4), ("output_size", 4), ("num_layers", 2), ("dropout", 0.5)),
+        *(("bias", False), ("bidirectional", True), ("proj_size", 3), ("batch_first", "False"), ("word_size", 5)),
+    ],
+)
+def test_a_setting_that_would_change_nothing_is_refused(name, value):
+    model = sparsam.SAM(**SIZES)
+    before = getattr(model, name)
+    with pytest.raises((AttributeError, TypeError), match=name):
+        setattr(model, name, value)
+    assert getattr(model, name) == before
+
+
+def test_what_a_model_says_of_its_controller_is_true():
+    model = sparsam.SAM(**SIZES, controller="feedforward", num_layers=3, dropout=0.25)
+    assert (model.num_layers, model.dropout, model.hidden_size, model.bias) == (3, 0.25, 6, True)
+    model.controller.dropout.p = 0.5
+    assert model.dropout == 0.5
+    with pytest.raises(ValueError, match="dropout: expected 0"):
+        sparsam.SAM(**SIZES, layer_norm=True, dropout=0.5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_on_the_device_meta(name):
+    """Shapes without numbers, as deferred initialisation makes them: it can be shown and called, then filled."""
+    model = sparsam.build(name, input_size=3, output_size=2, hidden_size=4, device="meta")
+    assert "reference" in repr(model)
+    y, state = model(torch.randn(5, 2, 3, device="meta"))
+    y, _ = model(torch.randn(5, 2, 3, device="meta"), state, lengths=[5, 2])
+    assert y.shape == (5, 2, 2) and y.is_meta
+    filled = model.to_empty(device="cpu")
+    for parameter in filled.parameters():
+        nn.init.normal_(parameter, std=0.1)
+    assert filled(torch.randn(5, 2, 3))[0].isfinite().all()

@@ -28,10 +28,11 @@ def saved_and_loaded(program, path):
 
 
 @pytest.mark.parametrize(
-    ("name", "engine"), [("sam", "native"), ("sdnc", "native"), ("layer with links", "native"), ("sam", "reference")]
+    ("name", "engine"),
+    [("sam", "native"), ("sdnc", "native"), ("layer with links", "native"), ("sam", "reference"), ("dnc", "auto")],
 )
 def test_a_program_runs_step_by_step_to_the_same_numbers(name, engine, tmp_path):
-    model = MODELS[name](engine=engine).eval()
+    model = (MODELS[name](engine=engine) if name in MODELS else sparsam.build(name, input_size=4, output_size=3)).eval()
     start = model.initial_state(2)
     program = saved_and_loaded(torch.export.export(model, (torch.randn(1, 2, 4), start)), tmp_path / "program.pt2")
     ours = theirs = start

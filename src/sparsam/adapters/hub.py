@@ -73,7 +73,7 @@ class OnHub(  # type: ignore[call-arg]
         described = weights.description
         if described is None or described.name != cls.name:
             raise ValueError(f"{model_id}: expected weights of a {cls.__name__}, got {described and described.name!r}")
-        model = cls(**{**described.arguments, **changes})
+        model = cls(**{**described.arguments, **weights.settings(), **changes})
         model.load_state_dict(weights.tensors)  # type: ignore[attr-defined]
         return model.eval()  # type: ignore[attr-defined]
 

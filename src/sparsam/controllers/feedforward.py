@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from sparsam import checks
 from sparsam.controllers.kind import ControllerKind, register, why_changed_linear
 
 
@@ -21,7 +23,7 @@ class FeedForward(nn.Module):
         widths = [input_size, *[hidden_size] * num_layers]
         self.layers = nn.ModuleList(nn.Linear(a, b, **factory) for a, b in itertools.pairwise(widths))
         self.dropout = nn.Dropout(dropout)
-        self.output_size = hidden_size
+        self.output_size, self.num_layers = hidden_size, num_layers
 
     def forward(self, x: Tensor) -> Tensor:
         for i, layer in enumerate(self.layers):
@@ -37,6 +39,11 @@ class FeedForwardKind(ControllerKind):
     fused = "feedforward"
 
     def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
+        if dropout and num_layers == 1:  # as nn.LSTM says it
+            warnings.warn(
+                f"dropout: expected 0 with one layer, as it acts between layers, got {dropout}",
+                stacklevel=checks.callers_level(),
+            )
         return FeedForward(input_size, hidden_size, num_layers, dropout, **factory)
 
     def output_size(self, module: Any, hidden_size: int) -> int:

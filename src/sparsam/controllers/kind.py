@@ -10,6 +10,7 @@ An engine reads the weights of a module that is still what its class says. One t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -41,12 +42,12 @@ class ControllerKind(ABC):
         """H, the width of h_t."""
         return hidden_size
 
-    def fields(self, module: nn.Module, batch: int, like: Tensor) -> dict[str, Any]:
-        """What a state holds for the controller before the first step: zeros of its `shapes`."""
-        return {name: like.new_zeros(batch, *shape) for name, shape in self.shapes(module).items()}
-
     def shapes(self, module: nn.Module) -> dict[str, tuple[int, ...]]:
-        """Shapes of those fields that are one tensor, without the batch dimension."""
+        """Shapes of what a state holds for the controller, without the batch dimension; it begins with zeros."""
+        return {}
+
+    def carries(self, module: nn.Module) -> dict[str, Callable[[int], Any]]:
+        """What else a state holds for it, and what makes that for a batch."""
         return {}
 
     @abstractmethod
@@ -82,18 +83,11 @@ def kind_of(module: nn.Module) -> ControllerKind:
     """The kind that drives `module`: the most specific one that matches its type, or the user's own."""
     found = _by_type.get(type(module))
     if found is None:
-        found = _kind_of(type(module))
+        pairs = ((kind, base) for base in type(module).__mro__ for kind in KINDS.values() if base is not nn.Module)
+        found = next((kind for kind, base in pairs if base in (kind.module, kind.twin)), KINDS["own"])
         if not torch.compiler.is_compiling():
             _by_type[type(module)] = found
     return found
-
-
-def _kind_of(module: type[nn.Module]) -> ControllerKind:
-    for base in module.__mro__:
-        for kind in KINDS.values():
-            if (kind.module is base or kind.twin is base) and base is not nn.Module:
-                return kind
-    return KINDS["own"]
 
 
 def any_hook_that_counts(hooks: dict[int, Any]) -> bool:

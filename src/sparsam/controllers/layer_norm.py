@@ -65,6 +65,10 @@ class NormalisedLSTMKind(RecurrentKind):
     def make(self, input_size: int, hidden_size: int, num_layers: int, dropout: float, **factory: Any) -> nn.Module:
         if num_layers != 1:
             raise ValueError(f"num_layers: expected 1 with a layer-normalised controller, got {num_layers}")
+        if dropout:
+            raise ValueError(
+                f"dropout: expected 0 with a layer-normalised controller, which has one layer, got {dropout}"
+            )
         return NormalisedLSTM(input_size, hidden_size, **factory)
 
     def begin(self, module: Any, start: Start) -> None:

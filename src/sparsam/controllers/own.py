@@ -10,6 +10,7 @@ A module without `initial_state` carries nothing from step to step and is called
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
@@ -32,8 +33,8 @@ class OwnKind(ControllerKind):
             raise ValueError(f"controller.output_size: expected a positive int, got {width!r}")
         return width
 
-    def fields(self, module: Any, batch: int, like: Tensor) -> dict[str, Any]:
-        return {"controller": module.initial_state(batch)} if hasattr(module, "initial_state") else {}
+    def carries(self, module: Any) -> dict[str, Callable[[int], Any]]:
+        return {"controller": module.initial_state} if hasattr(module, "initial_state") else {}
 
     def step(self, module: Any, x: Tensor, state: Any) -> tuple[Tensor, dict[str, Any]]:
         if not hasattr(module, "initial_state"):

@@ -29,7 +29,7 @@ def run_padded(lstm: Any, x: Tensor, carried: Carried, ends: Tensor) -> tuple[Te
     changed is called once, with a `PackedSequence`.
     """
     plain = any(why_changed("controller", lstm, kind) is None for kind in (LSTMController, nn.LSTM))
-    way = in_pieces if plain and x.device.type == "cpu" and not torch.compiler.is_compiling() else packed
+    way = in_pieces if plain and x.device.type in ("cpu", "meta") and not torch.compiler.is_compiling() else packed
     return way(lstm, x, carried, ends)
 
 

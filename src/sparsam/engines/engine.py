@@ -107,6 +107,17 @@ class Engine(ABC):
                 )
 
 
+def check_sizes(memory: Memory | None, state: Any) -> None:
+    """Raises ValueError for a state whose links or usage are those of other settings; their shapes do not show it."""
+    sizes, links = None if memory is None else memory.sizes, getattr(state, "links", None)
+    if sizes is None:
+        return
+    if links is not None and links.k_links != sizes.k_links:
+        raise ValueError(f"state: expected links with K_L = {sizes.k_links}, got K_L = {links.k_links}")
+    if (getattr(state.memory, "usage", None) is not None) != (sizes.allocation == "free"):
+        raise ValueError(f"state: expected one of allocation={sizes.allocation!r}, got one of the other")
+
+
 STEPS = (SAMMemory, SDNCMemory)  # of these memories the fast engines know the steps
 
 

@@ -42,20 +42,8 @@ class Plan:
     """How a model is run."""
 
     __slots__ = (
-        *(
-            "answers",
-            "controller",
-            "engine",
-            "facts",
-            "fields",
-            "fused",
-            "holds",
-            "index",
-            "memory",
-            "reason",
-            "warning",
-        ),
-        *("weights", "zeros"),
+        *("answers", "controller", "engine", "facts", "fields", "fused", "hidden", "holds", "index", "memory"),
+        *("others", "reason", "warning", "weights", "zeros"),
     )
 
     engine: Engine
@@ -69,7 +57,9 @@ class Plan:
     controller: str  # what the engine calls the one that it runs, and where its weights, the interface's and, where
     weights: tuple[tuple[nn.Module, str], ...]  # it `answers`, the output layer's are: modules and names
     facts: list[Any] | None  # what the plan was made from
+    hidden: int  # H of that controller
     fields: tuple[tuple[str, tuple[int, ...]], ...]  # of a state that are tensors, and their shapes without the batch
+    others: tuple[tuple[str, bool], ...]  # further ones, and whether the model has them
     zeros: tuple[tuple[str, tuple[int, ...]], ...] | None  # of a fresh state, besides the memory's; None: ask the model
 
     def __str__(self) -> str:
@@ -102,6 +92,7 @@ def resolve(title: str, asked: str, memory: Memory | None, like: Tensor, parts: 
             "call the model outside the compiled function"
         )
     plan.engine, plan.facts, plan.fields, plan.zeros, plan.controller, plan.weights = engine, None, (), None, "", ()
+    plan.hidden, plan.others = 0, ()
     plan.fused = plan.answers = False
     plan.holds = like.dtype if memory is None else engine.holds(like.dtype)
     plan.memory = None if memory is None else engine.prepare(memory, plan.holds)

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from sparsam import indexes
-from sparsam.engines.engine import Engine, Ran, converted_state, register
+from sparsam.engines.engine import Engine, Ran, check_sizes, converted_state, register
 from sparsam.memories.memory import Memory
 from sparsam.state import State, blended
 from sparsam.trace import Access
-from sparsam.transforms import has_numbers
+from sparsam.transforms import autocasts, has_numbers
 
 
 class ReferenceEngine(Engine):
@@ -37,8 +37,7 @@ class ReferenceEngine(Engine):
         accesses: list[Access] = []
         fields: dict[str, Any] = {}
         ends = None if ends is None else ends.to(vectors.device)
-        kind = vectors.device.type
-        cast = torch.is_autocast_enabled(kind)
+        kind, cast = vectors.device.type, autocasts(vectors)
         vectors = vectors.to(state.read.dtype) if cast else vectors
         for t, vector in enumerate(vectors.unbind(0)):
             with torch.autocast(kind, enabled=False) if cast else contextlib.nullcontext():
@@ -56,6 +55,7 @@ class ReferenceEngine(Engine):
 
     def check(self, memory: Memory, state: Any) -> None:
         super().check(memory, state)
+        check_sizes(memory, state)
         rows = getattr(state, "read_rows", None)
         if rows is None or not (has_numbers(rows) and has_numbers(state.read_weights)):
             return

@@ -87,8 +87,6 @@ class SAMMemory(Memory):
         """Write first, then read."""
         request = self.interface.split(vector)
         memory: DenseMemory = state.memory
-        if (memory.usage is not None) != (self.sizes.allocation == "free"):
-            raise ValueError(f"state: expected one of allocation={self.sizes.allocation!r}, got one of the other")
         unused, room, usage = self.unused(request, state)
         write_rows, w_write = self.write(request, state, unused, room)
         words = memory.words

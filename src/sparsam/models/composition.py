@@ -28,7 +28,7 @@ from sparsam.start import Start
 from sparsam.state import State, blended
 from sparsam.trace import Access
 from sparsam.transfer import blank_past, sent
-from sparsam.transforms import has_numbers
+from sparsam.transforms import autocasts, has_numbers
 
 MODELS: dict[str, type[MemoryModel[Any]]] = {}  # by name, filled where a model is defined
 MOST_OUTPUT = 2**16  # weights of an output layer that an engine may run step by step; a larger one is one product
@@ -84,12 +84,7 @@ class MemoryModel(Recurrent[S]):
         made: dict[str, Any] = {"device": device, "dtype": dtype}
         inputs = input_size + self.read_size
         self.controller = controllers.make(controller, inputs, hidden_size, num_layers, dropout, **made)
-        self.hidden_size = self.controller_kind.output_size(self.controller, hidden_size)
-        # as nn.LSTM has them, for those who ask
-        self.num_layers = int(getattr(self.controller, "num_layers", 1))
-        self.dropout: Any = dropout
-        bias = getattr(self.controller, "bias", True)  # of an nn.Linear it is a parameter
-        self.bias: Any = bias if isinstance(bias, bool) else bias is not None
+        self._hidden_size = hidden_size
         if memory is not None:
             self.interface = nn.Linear(self.hidden_size, memory.interface.size, **made)
         if output is None:
@@ -116,19 +111,34 @@ class MemoryModel(Recurrent[S]):
         self._backward_clip = None if value is None else float(value)
 
     @property
+    def hidden_size(self) -> int:
+        """H, the width of the controller."""
+        return self.controller_kind.output_size(self.controller, self._hidden_size)
+
+    # as nn.LSTM has them, for those who ask
+    @property
+    def num_layers(self) -> int:
+        return int(getattr(self.controller, "num_layers", 1))
+
+    @property
+    def dropout(self) -> float:
+        found: Any = getattr(self.controller, "dropout", 0.0)
+        return float(getattr(found, "p", found))
+
+    @property
+    def bias(self) -> bool:
+        found: Any = getattr(self.controller, "bias", True)  # of an nn.Linear it is a parameter
+        return found if isinstance(found, bool) else found is not None
+
+    @property
     def controller_kind(self) -> controllers.ControllerKind:
         return controllers.kind_of(self.controller)
 
-    def start_fields(self, batch: int, like: Tensor) -> dict[str, Any]:
-        return self.controller_kind.fields(self.controller, batch, like)
-
-    def start_zeros(self) -> tuple[tuple[str, tuple[int, ...]], ...] | None:
-        plain = type(self).start_fields is MemoryModel.start_fields
-        plain = plain and type(self.controller_kind).fields is controllers.ControllerKind.fields
-        return tuple(self.start_shapes().items()) if plain else None
-
     def start_shapes(self) -> dict[str, tuple[int, ...]]:
         return self.controller_kind.shapes(self.controller)
+
+    def carried(self) -> dict[str, Callable[[int], Any]]:
+        return self.controller_kind.carries(self.controller)
 
     def parts(self) -> Parts:
         kind = self.controller_kind
@@ -141,6 +151,7 @@ class MemoryModel(Recurrent[S]):
             layers = (self.interface, self.output) if plan.answers else (self.interface,)
             linear = tuple((layer, name) for layer in layers for name in ("weight", "bias"))
             plan.controller, plan.weights = str(kind.fused), (*kind.places(self.controller), *linear)
+            plan.hidden = self.hidden_size
         return plan
 
     def _why_called(self, kind: controllers.ControllerKind) -> str | None:
@@ -163,7 +174,7 @@ class MemoryModel(Recurrent[S]):
         weight: Any = self.output.weight
         if weight.numel() > MOST_OUTPUT:
             return f"output has {weight.numel():,} weights"
-        if weight.dtype not in (torch.float32, torch.float64) or torch.is_autocast_enabled(weight.device.type):
+        if weight.dtype not in (torch.float32, torch.float64) or autocasts(weight):
             return "it runs in half precision"
         return None
 
@@ -200,7 +211,7 @@ class MemoryModel(Recurrent[S]):
         at = len(found) - (4 if plan.answers else 2)
         output = (found[at + 2], found[at + 3]) if plan.answers else None
         interface = (found[at], found[at + 1])
-        return Controller(plan.controller, self.hidden_size, tuple(found[:at]), interface, output, self._backward_clip)
+        return Controller(plan.controller, plan.hidden, tuple(found[:at]), interface, output, self._backward_clip)
 
     def options_in_use(self) -> list[str]:
         used = {} if self.backward_clip is None else {"backward_clip": self.backward_clip}

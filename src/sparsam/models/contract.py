@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, overload
 
 import torch
@@ -17,7 +17,7 @@ from sparsam import checks, engines, tickets
 from sparsam.engines.engine import REGISTERED
 from sparsam.engines.plan import Parts, Plan, resolve
 from sparsam.memories.memory import Memory
-from sparsam.models import episodes
+from sparsam.models import episodes, given_state
 from sparsam.start import Start
 from sparsam.state import State
 from sparsam.trace import Access, Trace
@@ -28,6 +28,8 @@ _warned: set[str] = set()  # what was said, once in a process
 
 S = TypeVar("S", bound=State, default=State)  # the state of a model, so that an editor knows the fields of `state`
 
+# What the parameters were made for; `nn.LSTM` has attributes of these names too.
+AS_MADE = frozenset({"input_size", "output_size", "read_size", "proj_size", "bidirectional"})
 FACTS_OF_SELF = 9  # where the facts of a plan name the model itself
 NO_TORCHSCRIPT = "{} knows no memory, only tensors; torch.compile runs the model and torch.export.export writes it down"
 
@@ -64,7 +66,7 @@ class Recurrent(nn.Module, Generic[S]):
 
     def __init__(self, batch_first: bool, engine: str) -> None:
         super().__init__()
-        self.batch_first = checks.boolean("batch_first", batch_first)
+        self.batch_first = batch_first
         self.engine = engine
 
     def __prepare_scriptable__(self) -> Any:
@@ -83,6 +85,12 @@ class Recurrent(nn.Module, Generic[S]):
         # nn.Module would keep a module under the name of a property, where nobody ever sees it.
         if isinstance(value, nn.Module) and isinstance(getattr(type(self), name, None), property):
             raise TypeError(f"{name}: expected a setting, got a module {type(value).__name__}")
+        if name in AS_MADE and hasattr(self, name) and getattr(self, name) != value:
+            raise AttributeError(
+                f"{name}: expected {getattr(self, name)}, as this {type(self).__name__} was made, got {value!r}"
+            )
+        if name == "batch_first":
+            checks.boolean(name, value)
         super().__setattr__(name, value)
 
     @property
@@ -140,7 +148,7 @@ class Recurrent(nn.Module, Generic[S]):
                     first = parameter
             todo += reversed(module._modules.values())
         like = next(self.parameters()) if first is None else first
-        facts += (like.dtype, like.device, torch.is_autocast_enabled(like.device.type))
+        facts += (like.dtype, like.device, not like.is_meta and torch.is_autocast_enabled(like.device.type))
         facts[FACTS_OF_SELF] = None  # a plan does not hold its model
         plan: Plan | None = own.get("_plan")
         if plan is None or plan.facts != facts:
@@ -151,7 +159,10 @@ class Recurrent(nn.Module, Generic[S]):
 
     def _resolved(self, like: Tensor) -> Plan:
         plan = resolve(type(self).__name__, self._engine, self.memory, like, self.parts)
-        plan.fields, plan.zeros = tuple(self.state_shapes().items()), self.start_zeros()
+        plan.fields, plan.zeros = tuple(self.state_shapes().items()), None
+        if type(self).start_fields is Recurrent.start_fields and not self.carried():
+            plan.zeros = tuple(self.start_shapes().items())
+        plan.others = given_state.others(self)
         return plan
 
     def __getstate__(self) -> dict[str, Any]:
@@ -186,15 +197,16 @@ class Recurrent(nn.Module, Generic[S]):
 
     def start_fields(self, batch: int, like: Tensor) -> dict[str, Any]:
         """The fields of a fresh state besides the memory's."""
-        return {name: like.new_zeros(batch, *shape) for name, shape in self.start_shapes().items()}
-
-    def start_zeros(self) -> tuple[tuple[str, tuple[int, ...]], ...] | None:
-        """Their names and shapes, without the batch, where all are tensors of zeros; else None."""
-        return tuple(self.start_shapes().items()) if type(self).start_fields is Recurrent.start_fields else None
+        zeros = {name: like.new_zeros(batch, *shape) for name, shape in self.start_shapes().items()}
+        return zeros | {name: make(batch) for name, make in self.carried().items()}
 
     def start_shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of those fields, without the batch dimension."""
+        """The shapes of those that are zeros, without the batch dimension."""
         raise NotImplementedError
+
+    def carried(self) -> dict[str, Callable[[int], Any]]:
+        """The others by name, and what makes them for a batch."""
+        return {}
 
     def run(
         self, plan: Plan, x: Tensor, state: Any, ends: Tensor | None, record: bool
@@ -356,6 +368,9 @@ class Recurrent(nn.Module, Generic[S]):
         if type(state) is not self.state_class:
             return False
         held, device, types = state.__dict__, like.device, (plan.holds, torch.int64)
+        for name, there in plan.others:
+            if (held[name] is not None) is not there:
+                return False
         for name, shape in plan.fields:
             value = held.get(name)
             if type(value) is not Tensor:
@@ -374,27 +389,4 @@ class Recurrent(nn.Module, Generic[S]):
         return tickets.is_ticket(state)
 
     def _checked_state(self, state: Any, batch: int, like: Tensor) -> Any:
-        if type(state) is not self.state_class:
-            raise TypeError(
-                f"state: expected a {self.state_class.__name__} of a {type(self).__name__}, got {type(state).__name__}"
-            )
-        if state.batch_size != batch:
-            raise ValueError(f"state: expected batch size B = {batch} as in x, got {state.batch_size}")
-        expected = self.state_shapes()
-        for name, want in expected.items():
-            value = getattr(state, name)
-            if not isinstance(value, Tensor) and not hasattr(value, "engine"):
-                shape = ", ".join(["B", *map(str, want)])
-                raise TypeError(f"state: expected {name} of shape ({shape}), got {type(value).__name__}")
-            if (isinstance(value, Tensor) or len(value.shape) > 1) and tuple(value.shape[1:]) != want:
-                raise ValueError(
-                    f"state: expected {name} of shape (B, {', '.join(map(str, want))}), got {tuple(value.shape)}"
-                )
-            if value.shape[0] != batch:
-                raise ValueError(f"state: expected {name} of batch size B = {batch}, got {value.shape[0]}")
-            if isinstance(value, Tensor):
-                if value.is_floating_point():
-                    checks.like_parameter("state", value, like)
-                elif value.dtype != torch.int64:
-                    raise TypeError(f"state: expected {name} of dtype torch.int64, got {value.dtype}")
-        return state
+        return given_state.checked(self, state, batch, like)

@@ -46,6 +46,12 @@ def test_a_near_name_of_a_run_or_of_weights_is_told(trained: Path, capsys: pytes
         assert f"did you mean '{meant}'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("port", ["-1", "65536"])
+def test_a_port_that_no_machine_has(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("view", "babi-sam", "--live", "--port", port) == 2
+    assert f"port: expected a number in 0..65535, got {port}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

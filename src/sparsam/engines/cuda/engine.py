@@ -16,7 +16,7 @@ from sparsam import indexes
 from sparsam.engines.cuda import TRITON_IS_THERE, interpreted
 from sparsam.engines.cuda.links import from_dense_links
 from sparsam.engines.cuda.memory import from_dense
-from sparsam.engines.engine import Controller, Engine, Ran, converted_state, register, why_unknown
+from sparsam.engines.engine import Controller, Engine, Ran, check_sizes, converted_state, register, why_unknown
 from sparsam.engines.feedforward import FEEDFORWARD, run_feedforward
 from sparsam.engines.reference import ReferenceEngine, reference_fields
 from sparsam.memories.memory import Memory
@@ -105,6 +105,7 @@ class CudaEngine(Engine):
     def check(self, memory: Memory, state: Any) -> None:
         if memory.sizes is not None:
             super().check(memory, state)
+            check_sizes(memory, state)
 
     def convert(self, state: State) -> State:
         return converted_state(state, cuda_fields)

@@ -120,11 +120,38 @@ def _no_tensor(device: torch.device) -> Tensor:
     return torch.empty(0, dtype=torch.float32, device=device)
 
 
+class Letters:
+    """The sizes of a layout as attributes that a kernel is compiled for: its argument `size`."""
+
+    def __init__(self, layout: Controlled) -> None:
+        self.layout, self.number = layout, hash(layout)
+
+    def __getattr__(self, letter: str) -> Any:
+        if not letter[0].isupper():
+            raise AttributeError(letter)
+        value = getattr(self.layout, letter)
+        if interpreted():
+            return value
+        from triton.language import constexpr
+
+        return constexpr(value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Letters) and self.layout == other.layout
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __repr__(self) -> str:
+        return repr(self.layout)
+
+
 @lru_cache(maxsize=256)
 def constants_of(kernel: Any, size: Controlled, **more: Any) -> dict[str, Any]:
     """The constants of a kernel, in the order of its arguments."""
     annotations = (getattr(kernel, "fn", None) or kernel).__annotations__
-    return {letter: more[letter] if letter in more else getattr(size, letter) for letter in annotations}
+    given = {"size": Letters(size), **more}
+    return {name: given[name] if name in given else getattr(size, name) for name in annotations}
 
 
 def forward_launch(

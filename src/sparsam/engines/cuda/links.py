@@ -38,6 +38,10 @@ class SparseLinks(TensorStore):
     def shape(self) -> tuple[int, int, int]:
         return self.predecessor_columns.shape[0], self.rows, self.rows
 
+    @property
+    def k_links(self) -> int:
+        return self.predecessor_columns.shape[2]
+
     def _with(self, tensors: Iterable[Tensor]) -> SparseLinks:
         every: Any = (*tensors, self.rows)
         return SparseLinks(*every)
@@ -69,7 +73,7 @@ class SparseLinks(TensorStore):
         return stores[0]._with(torch.cat(part) for part in parts)
 
     def describe(self) -> str:
-        return f"cuda links, {self.predecessor_columns.shape[2]} to a row"
+        return f"cuda links, {self.k_links} to a row"
 
     def dense(self, memory: Any = None) -> DenseLinks:
         links = self.grown(self.rows)
@@ -79,7 +83,7 @@ class SparseLinks(TensorStore):
             (links.precedence_columns, links.precedence_weights),
         )
         predecessors, successors, precedence = (scattered(c, w, self.rows) for c, w in pairs)
-        return DenseLinks(predecessors, successors, precedence, self.predecessor_columns.shape[2])
+        return DenseLinks(predecessors, successors, precedence, self.k_links)
 
     def grown(self, rows: int) -> SparseLinks:
         more = max(rows - self.predecessor_columns.shape[1], 0)

@@ -48,6 +48,8 @@ def view(
     from sparsam.lab.training import user_classes
     from sparsam.lab.viewer.page import write_page
 
+    if not 0 <= port <= 65535:
+        raise ValueError(f"port: expected a number in 0..65535, got {port}")
     if task is not None:
         user_classes.use_task(task)
     wanted: list[str | None] = [*runs] if runs else [None]

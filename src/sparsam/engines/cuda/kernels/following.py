@@ -11,12 +11,12 @@ from sparsam.engines.cuda.kernels.ordering import NOTHING, key_number, key_row, 
 
 
 @triton.jit
-def _linked(columns, weights, row, KL: tl.constexpr, KLP: tl.constexpr):
+def _linked(links, row, KL: tl.constexpr, KLP: tl.constexpr):
     """Columns and weights (RP, KP, KLP) of the links of rows (RP, KP), -1 for none."""
     entry = tl.arange(0, KLP)[None, None, :]
     there = (row >= 0)[:, :, None] & (entry < KL)
     place = row[:, :, None] * KL + entry
-    return tl.load(columns + place, mask=there, other=-1), tl.load(weights + place, mask=there, other=0.0)
+    return tl.load(links[0] + place, mask=there, other=-1), tl.load(links[1] + place, mask=there, other=0.0)
 
 
 @triton.jit
@@ -40,50 +40,44 @@ def mixed_read(
     content_weight,
     previous_row,
     previous_weight,
-    predecessor_columns,
-    predecessor_weights,
-    successor_columns,
-    successor_weights,
-    scratch_rows,  # (RP, CP)
-    scratch_weights,
-    to_predecessors,  # (RP, KP, KP) tape: N(j, i) of the rows i read now and j read before; to_successors: P(j, i)
-    to_successors,
-    R: tl.constexpr,
-    K: tl.constexpr,
-    KL: tl.constexpr,
-    KLP: tl.constexpr,
-    CP: tl.constexpr,
+    predecessors,  # columns and weights
+    successors,
+    scratch,  # rows and weights (RP, CP)
+    linked,  # (RP, KP, KP) tape: N(j, i) of the rows i read now and j read before, and P(j, i)
+    size: tl.constexpr,
 ):
     """Rows and weights (RP, KP) of the read; what the gradient needs of the links goes to the tape."""
     RP: tl.constexpr = content_row.shape[0]
     KP: tl.constexpr = content_row.shape[1]
     CHUNK: tl.constexpr = 16
-    pi_b, pi_c, pi_f = read_modes(logits, R, RP)
-    b_column, b_weight = _linked(predecessor_columns, predecessor_weights, previous_row, KL, KLP)
-    f_column, f_weight = _linked(successor_columns, successor_weights, previous_row, KL, KLP)
+    scratch_rows, scratch_weights = scratch
+    to_predecessors, to_successors = linked
+    pi_b, pi_c, pi_f = read_modes(logits, size.R, RP)
+    b_column, b_weight = _linked(predecessors, previous_row, size.KL, size.KLP)
+    f_column, f_weight = _linked(successors, previous_row, size.KL, size.KLP)
 
     head = tl.arange(0, RP)
     k = tl.arange(0, KP)
-    at = head[:, None] * CP + k[None, :]
+    at = head[:, None] * size.CP + k[None, :]
     tl.store(scratch_rows + at, content_row)
     tl.store(scratch_weights + at, pi_c[:, None] * content_weight)
-    at = head[:, None, None] * CP + KP + k[None, :, None] * KLP + tl.arange(0, KLP)[None, None, :]
+    at = head[:, None, None] * size.CP + KP + k[None, :, None] * size.KLP + tl.arange(0, size.KLP)[None, None, :]
     tl.store(scratch_rows + at, b_column)
     tl.store(scratch_weights + at, (pi_b[:, None] * previous_weight)[:, :, None] * b_weight)
-    tl.store(scratch_rows + at + KP * KLP, f_column)
-    tl.store(scratch_weights + at + KP * KLP, (pi_f[:, None] * previous_weight)[:, :, None] * f_weight)
+    tl.store(scratch_rows + at + KP * size.KLP, f_column)
+    tl.store(scratch_weights + at + KP * size.KLP, (pi_f[:, None] * previous_weight)[:, :, None] * f_weight)
     tl.debug_barrier()
 
-    candidate = tl.arange(0, CP)
-    full: tl.constexpr = KP + 2 * KP * KLP
+    candidate = tl.arange(0, size.CP)
+    full: tl.constexpr = KP + 2 * KP * size.KLP
     there = (candidate < full)[None, :] & (head >= 0)[:, None]
-    place = head[:, None] * CP + candidate[None, :]
+    place = head[:, None] * size.CP + candidate[None, :]
     row = tl.load(scratch_rows + place, mask=there, other=-1)
-    total = tl.zeros([RP, CP], tl.float32)
+    total = tl.zeros([RP, size.CP], tl.float32)
     begin = 0
     while begin < full:
         other = begin + tl.arange(0, CHUNK)
-        other_place = head[:, None] * CP + other[None, :]
+        other_place = head[:, None] * size.CP + other[None, :]
         other_there = (other < full)[None, :] & (head >= 0)[:, None]
         other_row = tl.load(scratch_rows + other_place, mask=other_there, other=-2)
         other_weight = tl.load(scratch_weights + other_place, mask=other_there, other=0.0)
@@ -91,7 +85,7 @@ def mixed_read(
         total += tl.sum(tl.where(same, other_weight[:, None, :], 0.0), 2)
         begin += CHUNK
     counts = (row >= 0) & ((total > 0) | (candidate < KP)[None, :])
-    key = largest(tl.where(counts, sort_key(total, row), NOTHING), K, KP)
+    key = largest(tl.where(counts, sort_key(total, row), NOTHING), size.K, KP)
     found = key != NOTHING
     read_row = tl.where(found, key_row(key), -1)
     weight = tl.where(found, key_number(key), 0.0)

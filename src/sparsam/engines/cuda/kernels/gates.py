@@ -10,9 +10,12 @@ from sparsam.engines.cuda.kernels.products import tanh
 
 
 @triton.jit
-def gates_forward(gates, cell, next_cell, hidden, next_hidden, unit, H: tl.constexpr, CONTROLLER: tl.constexpr):
-    """Sums become gates in place; writes c_t and h_t."""
+def gates_forward(gates, cells, joint, at, after, unit, H: tl.constexpr, J: tl.constexpr, CONTROLLER: tl.constexpr):
+    """Step `at` of the tape: sums become gates in place; writes c_t and h_t, to step `after`."""
     mask = unit < H
+    gates += at * (4 * H)
+    cell, next_cell = cells + at * H, cells + after * H
+    hidden, next_hidden = joint + at * J, joint + after * J
     first = tl.load(gates + unit, mask=mask, other=0.0)
     second = tl.load(gates + H + unit, mask=mask, other=0.0)
     third = tl.load(gates + 2 * H + unit, mask=mask, other=0.0)
@@ -36,9 +39,13 @@ def gates_forward(gates, cell, next_cell, hidden, next_hidden, unit, H: tl.const
 
 
 @triton.jit
-def gates_backward(dh, dc, gates, cell, next_cell, hidden, unit, H: tl.constexpr, CONTROLLER: tl.constexpr):
+def gates_backward(
+    dh, dc, gates, cells, joint, at, after, unit, H: tl.constexpr, J: tl.constexpr, CONTROLLER: tl.constexpr
+):
     """Gates become the gradients of their sums in place; returns what h_{t-1} gets directly, and c_{t-1}'s gradient."""
     mask = unit < H
+    gates += at * (4 * H)
+    cell, next_cell, hidden = cells + at * H, cells + after * H, joint + at * J
     first = tl.load(gates + unit, mask=mask, other=0.0)
     second = tl.load(gates + H + unit, mask=mask, other=0.0)
     third = tl.load(gates + 2 * H + unit, mask=mask, other=0.0)
@@ -99,9 +106,7 @@ def batch_gates_backward(
             dc = tl.load(carry_cell + b * H + unit, mask=mask, other=0.0)
         total = later + tl.load(dh + b * H + unit, mask=mask, other=0.0)
         total += tl.load(d_joint + tb * J + unit, mask=mask, other=0.0)
-        kept, dc = gates_backward(
-            total, dc, at, cells + tb * H, cells + (tb + B) * H, joint + tb * J, unit, H, CONTROLLER
-        )
+        kept, dc = gates_backward(total, dc, gates, cells, joint, tb, tb + B, unit, H, J, CONTROLLER)
         tl.store(direct + b * H + unit, kept, mask=mask)
         tl.store(carry_cell + b * H + unit, dc, mask=mask)
     else:

@@ -14,8 +14,7 @@ NO_LINK = tl.constexpr(1.8807909613156847e-37)  # as in `kernels.links`
 
 @triton.jit
 def add_followed(
-    columns,  # N or P (M, KL) as after the update
-    gradient,
+    links,  # columns of N or P (M, KL) as after the update, and gradients
     previous_rows,  # (RP, KP) at a pointer, as the next two
     previous_weights,
     read_rows,
@@ -27,6 +26,7 @@ def add_followed(
     """dX(j,i) += sum_h pi_h w^R_{t-1,h}(j) dw_h(i), the same sum for all heads that read the same row before."""
     RP: tl.constexpr = dw.shape[0]
     KP: tl.constexpr = dw.shape[1]
+    columns, gradient = links
     row = tl.load(previous_rows + tl.arange(0, RP * KP))
     entry = tl.arange(0, KLP)[None, :]
     there = (row >= 0)[:, None] & (entry < KL)
@@ -53,35 +53,36 @@ def update_gradient(
     row,  # (X) as in `update_links`
     weight,
     first,
-    journal_columns,
-    journal_weights,
-    predecessor_columns,
-    d_predecessors,
-    successor_columns,
-    d_successors,
-    precedence_columns,
-    d_precedence,
-    KL: tl.constexpr,
-    KLP: tl.constexpr,
+    journal,
+    predecessors,  # columns and gradients, likewise
+    successors,
+    precedence,
+    size: tl.constexpr,
 ):
     """From the gradients after the update to those before, in place; returns those of the write weights (X).
 
     What a row's weight gets stands at its first entry.
     """
-    size: tl.constexpr = row.shape[0]
+    KL: tl.constexpr = size.KL
+    KLP: tl.constexpr = size.KLP
+    X: tl.constexpr = row.shape[0]
+    journal_columns, journal_weights = journal
+    predecessor_columns, d_predecessors = predecessors
+    successor_columns, d_successors = successors
+    precedence_columns, d_precedence = precedence
     entry = tl.arange(0, KLP)
     written = first & (row >= 0) & (weight > NO_LINK)
     share_of = tl.where(written, weight, 0.0)
     decay = tl.maximum(1 - weight, 0.0)
-    at = tl.arange(0, size)[:, None] * KLP + entry[None, :]
+    at = tl.arange(0, X)[:, None] * KLP + entry[None, :]
     old_column = tl.load(journal_columns + at)
     old_weight = tl.load(journal_weights + at)
-    slot = tl.load(journal_columns + size * KLP + at)
-    fading = tl.load(journal_weights + size * KLP + at)
-    at = 2 * size * KLP + entry[:, None] * KLP + entry[None, :]
+    slot = tl.load(journal_columns + X * KLP + at)
+    fading = tl.load(journal_weights + X * KLP + at)
+    at = 2 * X * KLP + entry[:, None] * KLP + entry[None, :]
     j_column = tl.load(journal_columns + at)
     j_weight = tl.load(journal_weights + at)
-    at = 2 * size * KLP + KLP * KLP + entry
+    at = 2 * X * KLP + KLP * KLP + entry
     p_column = tl.load(journal_columns + at)
     p_weight = tl.load(journal_weights + at)
     p_there = p_column >= 0
@@ -141,7 +142,7 @@ def update_gradient(
     tl.store(d_predecessors + n_place, n_kept * decay[:, None], mask=n_mask)
     tl.store(successor_columns + j_place, j_column, mask=j_mask)
     tl.store(d_successors + j_place, j_gradient, mask=j_mask)
-    tl.store(successor_columns + f_place, tl.broadcast_to(row[:, None], [size, KLP]), mask=fades)
+    tl.store(successor_columns + f_place, tl.broadcast_to(row[:, None], [X, KLP]), mask=fades)
     tl.store(d_successors + f_place, f_gradient * decay[:, None], mask=fades)
     tl.store(precedence_columns + entry, p_column, mask=entry < KL)
     tl.store(d_precedence + entry, d_p, mask=entry < KL)

@@ -14,26 +14,26 @@ NO_LINK = tl.constexpr(1.8807909613156847e-37)  # 16 times the smallest normal f
 
 
 @triton.jit
-def _place(columns, weights, at, key, rank, KL: tl.constexpr, wanted):
+def _place(links, at, key, rank, KL: tl.constexpr, wanted):
     """Stores keys (rows, X), as columns and weights, at their rank in the rows `at` where `wanted`."""
     place = at[:, None] * KL + rank
     mask = wanted[:, None] & (key != NOTHING) & (rank < KL)
-    tl.store(columns + place, key_row(key), mask=mask)
-    tl.store(weights + place, key_number(key), mask=mask)
+    tl.store(links[0] + place, key_row(key), mask=mask)
+    tl.store(links[1] + place, key_number(key), mask=mask)
 
 
 @triton.jit
-def _keep(columns, weights, at, first, second, ranks, KL: tl.constexpr, KLP: tl.constexpr, wanted):
+def _keep(links, at, first, second, ranks, KL: tl.constexpr, KLP: tl.constexpr, wanted):
     """Stores the K_L largest of the keys `first` and `second` (rows, ...) to the rows `at`; what is left is no link."""
     first_rank, second_rank = ranks
-    _place(columns, weights, at, first, first_rank, KL, wanted)
-    _place(columns, weights, at, second, second_rank, KL, wanted)
+    _place(links, at, first, first_rank, KL, wanted)
+    _place(links, at, second, second_rank, KL, wanted)
     count = tl.sum((first != NOTHING).to(tl.int32), 1) + tl.sum((second != NOTHING).to(tl.int32), 1)
     entry = tl.arange(0, KLP)[None, :]
     place = at[:, None] * KL + entry
     blank = wanted[:, None] & (entry >= count[:, None]) & (entry < KL)
-    tl.store(columns + place, tl.full(place.shape, -1, tl.int32), mask=blank)
-    tl.store(weights + place, tl.zeros(place.shape, tl.float32), mask=blank)
+    tl.store(links[0] + place, tl.full(place.shape, -1, tl.int32), mask=blank)
+    tl.store(links[1] + place, tl.zeros(place.shape, tl.float32), mask=blank)
 
 
 @triton.jit
@@ -46,19 +46,19 @@ def update_links(
     row,  # (X) rows written, -1 for none
     weight,  # (X) their write weights, summed over the heads and divided by R, the same for entries of the same row
     first,  # (X) bool: the first entry of its row
-    predecessor_columns,  # N: columns and weights (N, KL), successor_*: P, precedence_*: p (KL), all of this element
-    predecessor_weights,
-    successor_columns,
-    successor_weights,
-    precedence_columns,
-    precedence_weights,
-    journal_columns,  # where JOURNAL: see `kernels.link_gradients`
-    journal_weights,
-    KL: tl.constexpr,
-    KLP: tl.constexpr,
-    JOURNAL: tl.constexpr,
+    predecessors,  # columns and weights of N (N, KL), P likewise, and p (KL), all of this element
+    successors,
+    precedence,
+    journal,  # where LG: see `kernels.link_gradients`
+    size: tl.constexpr,
 ):
-    size: tl.constexpr = row.shape[0]
+    KL: tl.constexpr = size.KL
+    KLP: tl.constexpr = size.KLP
+    X: tl.constexpr = row.shape[0]
+    predecessor_columns, predecessor_weights = predecessors
+    successor_columns, successor_weights = successors
+    precedence_columns, precedence_weights = precedence
+    journal_columns, journal_weights = journal
     entry = tl.arange(0, KLP)
     written = first & (row >= 0) & (weight > NO_LINK)
     decay = tl.maximum(1 - weight, 0.0)
@@ -82,12 +82,12 @@ def update_links(
     linked = asked_j & (column == row[:, None, None])
     fading = tl.load(successor_weights + place, mask=linked, other=0.0)
     faded = decay[:, None, None] * fading
-    if JOURNAL:
-        at = tl.arange(0, size)[:, None] * KLP + entry[None, :]
+    if size.LG:
+        at = tl.arange(0, X)[:, None] * KLP + entry[None, :]
         tl.store(journal_columns + at, old_column)
         tl.store(journal_weights + at, old_weight)
-        tl.store(journal_columns + size * KLP + at, tl.sum(tl.where(linked, entry[None, None, :] + 1, 0), 2) - 1)
-        tl.store(journal_weights + size * KLP + at, tl.sum(fading, 2))
+        tl.store(journal_columns + X * KLP + at, tl.sum(tl.where(linked, entry[None, None, :] + 1, 0), 2) - 1)
+        tl.store(journal_weights + X * KLP + at, tl.sum(fading, 2))
     gone = faded <= NO_LINK
     tl.store(successor_weights + place, tl.where(gone, 0.0, faded), mask=linked)
     tl.store(successor_columns + place, tl.full(place.shape, -1, tl.int32), mask=linked & gone)
@@ -96,18 +96,18 @@ def update_links(
     asked_p = p_there[:, None] & (entry < KL)[None, :]
     j_column = tl.load(successor_columns + p_column[:, None] * KL + entry[None, :], mask=asked_p, other=-1)
     j_weight = tl.load(successor_weights + p_column[:, None] * KL + entry[None, :], mask=asked_p, other=0.0)
-    if JOURNAL:
-        at = 2 * size * KLP + entry[:, None] * KLP + entry[None, :]
+    if size.LG:
+        at = 2 * X * KLP + entry[:, None] * KLP + entry[None, :]
         tl.store(journal_columns + at, j_column)
         tl.store(journal_weights + at, j_weight)
-        tl.store(journal_columns + 2 * size * KLP + KLP * KLP + entry, p_column)
-        tl.store(journal_weights + 2 * size * KLP + KLP * KLP + entry, p_weight)
+        tl.store(journal_columns + 2 * X * KLP + KLP * KLP + entry, p_column)
+        tl.store(journal_weights + 2 * X * KLP + KLP * KLP + entry, p_weight)
     touched = written[None, :] & (row[None, :] != p_column[:, None]) & p_there[:, None]
     same = (j_column[:, None, :] == row[None, :, None]) & touched[:, :, None]
     old = tl.sum(tl.where(same, j_weight[:, None, :], 0.0), 2)
     stays = (tl.sum(same.to(tl.int32), 1) == 0) & (j_column >= 0)
     j_kept = _link_key(j_weight, j_column, stays)
-    written_row = tl.broadcast_to(row[None, :], [KLP, size])
+    written_row = tl.broadcast_to(row[None, :], [KLP, X])
     j_new = _link_key(decay[None, :] * old + weight[None, :] * p_weight[:, None], written_row, touched)
     j_ranks = rank_in_two(j_new, j_kept)
 
@@ -115,7 +115,7 @@ def update_links(
     from_p = tl.sum(tl.where(in_p, p_weight[None, None, :], 0.0), 2)
     kept = _link_key(decay[:, None] * old_weight + weight[:, None] * from_p, old_column, old_there)
     new_there = (tl.sum(in_p.to(tl.int32), 1) == 0) & p_there[None, :] & (p_column[None, :] != row[:, None])
-    new_column = tl.broadcast_to(p_column[None, :], [size, KLP])
+    new_column = tl.broadcast_to(p_column[None, :], [X, KLP])
     new = _link_key(weight[:, None] * p_weight[None, :], new_column, new_there)
     ranks = rank_in_two(kept, new)
 
@@ -129,6 +129,6 @@ def update_links(
 
     tl.debug_barrier()  # other threads store what was loaded here
     one = tl.zeros([1], tl.int32)
-    _keep(successor_columns, successor_weights, p_column, j_new, j_kept, j_ranks, KL, KLP, p_there)
-    _keep(predecessor_columns, predecessor_weights, row, kept, new, ranks, KL, KLP, written)
-    _keep(precedence_columns, precedence_weights, one, p_new, p_kept, p_ranks, KL, KLP, one == 0)
+    _keep(successors, p_column, j_new, j_kept, j_ranks, KL, KLP, p_there)
+    _keep(predecessors, row, kept, new, ranks, KL, KLP, written)
+    _keep(precedence, one, p_new, p_kept, p_ranks, KL, KLP, one == 0)

@@ -10,6 +10,7 @@ import triton.language as tl
 from sparsam.engines.cuda.dense.kernels.dam import dam_backward
 from sparsam.engines.cuda.dense.kernels.dnc import dnc_backward
 from sparsam.engines.cuda.dense.kernels.ntm import ntm_backward
+from sparsam.engines.cuda.dense.kernels.places import state_at, tape_at
 from sparsam.engines.cuda.kernels.gates import gates_backward
 from sparsam.engines.cuda.kernels.products import vector_times_matrix
 
@@ -50,159 +51,64 @@ def dense_backward(
     lengths,
     B,
     steps,
-    MODEL: tl.constexpr,
-    CONTROLLER: tl.constexpr,
-    SIMILARITY: tl.constexpr,
-    H: tl.constexpr,
-    J: tl.constexpr,
-    JS: tl.constexpr,
-    HS: tl.constexpr,
-    F: tl.constexpr,
-    R: tl.constexpr,
-    W: tl.constexpr,
-    N: tl.constexpr,
-    HP: tl.constexpr,
-    JP: tl.constexpr,
-    FP: tl.constexpr,
-    RP: tl.constexpr,
-    WP: tl.constexpr,
-    NP: tl.constexpr,
-    LB: tl.constexpr,
-    WRITERS: tl.constexpr,
-    SCORED: tl.constexpr,
-    ROOM: tl.constexpr,
     PRODUCT: tl.constexpr,
+    size: tl.constexpr,
 ):
     b = tl.program_id(0).to(tl.int64)
     length = tl.load(lengths + b)
-    scratch += b * (ROOM * N)
-    carry += b * J
-    d_cell += b * H
-    d_words += b * (N * W)
-    d_weights += b * (R * N)
-    d_written += b * (WRITERS * N)
-    d_usage += b * N
-    d_precedence += b * N
-    d_link += b * (N * N)
-    unit = tl.arange(0, HP)
-    is_unit = unit < H
-    head, column = tl.arange(0, RP), tl.arange(0, WP)
-    head_word = head[:, None] * W + column[None, :]
-    is_word = (head < R)[:, None] & (column < W)[None, :]
-    field = tl.arange(0, FP)
+    scratch += b * (size.ROOM * size.N)
+    carry += b * size.J
+    d_cell += b * size.H
+    gradients = state_at(d_words, d_weights, d_written, d_usage, d_precedence, d_link, b, size)
+    unit = tl.arange(0, size.HP)
+    is_unit = unit < size.H
+    head, column = tl.arange(0, size.RP), tl.arange(0, size.WP)
+    head_word = head[:, None] * size.W + column[None, :]
+    is_word = (head < size.R)[:, None] & (column < size.W)[None, :]
+    field = tl.arange(0, size.FP)
 
     t = length
     while t < steps:  # padding changes nothing
         tb = t * B + b
         for part in tl.static_range(4):
-            tl.store(gates + tb * (4 * H) + part * H + unit, tl.zeros([HP], tl.float32), mask=is_unit)
-        tl.store(interface + tb * F + field, tl.zeros([FP], tl.float32), mask=field < F)
+            tl.store(gates + tb * (4 * size.H) + part * size.H + unit, tl.zeros([size.HP], tl.float32), mask=is_unit)
+        tl.store(interface + tb * size.F + field, tl.zeros([size.FP], tl.float32), mask=field < size.F)
         t += 1
 
     dh = tl.load(carry + unit, mask=is_unit, other=0.0)
-    dr = tl.load(carry + H + head_word, mask=is_word, other=0.0)
-    dc = tl.zeros([HP], tl.float32)
-    if CONTROLLER == "lstm":
+    dr = tl.load(carry + size.H + head_word, mask=is_word, other=0.0)
+    dc = tl.zeros([size.HP], tl.float32)
+    if size.CONTROLLER == "lstm":
         dc = tl.load(d_cell + unit, mask=is_unit, other=0.0)
     t = length - 1
     while t >= 0:
         tb = t * B + b
         after = tb + B
-        request = interface + tb * F
-        dr += tl.load(d_joint + tb * J + H + head_word, mask=is_word, other=0.0)
-        if MODEL == "dam":
-            dam_backward(
-                request,
-                dr,
-                weights + tb * (R * N),
-                words + after * (N * W),
-                weights + after * (R * N),
-                scores + tb * (SCORED * N),
-                unused + tb * R,
-                d_words,
-                d_weights,
-                R,
-                W,
-                N,
-                RP,
-                WP,
-                NP,
-                R * W,
-                2 * R * W,
-                SIMILARITY,
-            )
-        elif MODEL == "ntm":
-            ntm_backward(
-                request,
-                dr,
-                words + tb * (N * W),
-                weights + tb * (R * N),
-                written + tb * (WRITERS * N),
-                words + after * (N * W),
-                weights + after * (R * N),
-                written + after * (WRITERS * N),
-                scores + tb * (SCORED * N),
-                contents + tb * (SCORED * N),
-                gated + tb * (SCORED * N),
-                scratch,
-                d_words,
-                d_weights,
-                d_written,
-                R,
-                W,
-                N,
-                RP,
-                WP,
-                NP,
-            )
+        request = interface + tb * size.F
+        dr += tl.load(d_joint + tb * size.J + size.H + head_word, mask=is_word, other=0.0)
+        state = state_at(words, weights, written, usage, precedence, link, tb, size)
+        next_state = state_at(words, weights, written, usage, precedence, link, after, size)
+        tape = tape_at(scores, contents, gated, unused, followed, allocated, tb, size)
+        if size.MODEL == "dam":
+            dam_backward(request, dr, state, next_state, tape, gradients, size)
+        elif size.MODEL == "ntm":
+            ntm_backward(request, dr, state, next_state, tape, scratch, gradients, size)
         else:
-            dnc_backward(
-                request,
-                dr,
-                words + tb * (N * W),
-                weights + tb * (R * N),
-                written + tb * (WRITERS * N),
-                usage + tb * N,
-                precedence + tb * N,
-                link + tb * (N * N),
-                words + after * (N * W),
-                weights + after * (R * N),
-                written + after * (WRITERS * N),
-                usage + after * N,
-                link + after * (N * N),
-                scores + tb * (SCORED * N),
-                contents + tb * (SCORED * N),
-                followed + tb * (2 * R * N),
-                allocated + tb * N,
-                scratch,
-                d_words,
-                d_weights,
-                d_written,
-                d_usage,
-                d_precedence,
-                d_link,
-                R,
-                W,
-                N,
-                RP,
-                WP,
-                NP,
-                LB,
-            )
+            dnc_backward(request, dr, state, next_state, tape, scratch, gradients, size)
         tl.debug_barrier()
-        dh += tl.load(d_joint + tb * J + unit, mask=is_unit, other=0.0)
-        dh += vector_times_matrix(request, interface_matrix, HS, F, H, HP, PRODUCT)
-        at = gates + tb * (4 * H)
-        direct, dc = gates_backward(dh, dc, at, cells + tb * H, cells + after * H, joint + tb * J, unit, H, CONTROLLER)
+        dh += tl.load(d_joint + tb * size.J + unit, mask=is_unit, other=0.0)
+        dh += vector_times_matrix(request, interface_matrix, size.HS, size.F, size.H, size.HP, PRODUCT)
+        at = gates + tb * (4 * size.H)
+        direct, dc = gates_backward(dh, dc, gates, cells, joint, tb, after, unit, size.H, size.J, size.CONTROLLER)
         tl.debug_barrier()
-        both = vector_times_matrix(at, recurrent, JS, 4 * H, J, JP, PRODUCT)
-        column_j = tl.arange(0, JP)
-        tl.store(carry + column_j, both, mask=column_j < J)
+        both = vector_times_matrix(at, recurrent, size.JS, 4 * size.H, size.J, size.JP, PRODUCT)
+        column_j = tl.arange(0, size.JP)
+        tl.store(carry + column_j, both, mask=column_j < size.J)
         tl.debug_barrier()
         dh = direct + tl.load(carry + unit, mask=is_unit, other=0.0)
-        dr = tl.load(carry + H + head_word, mask=is_word, other=0.0)
+        dr = tl.load(carry + size.H + head_word, mask=is_word, other=0.0)
         tl.debug_barrier()  # before the next step's product is stored there
         t -= 1
     tl.store(carry + unit, dh, mask=is_unit)
-    if CONTROLLER == "lstm":
+    if size.CONTROLLER == "lstm":
         tl.store(d_cell + unit, dc, mask=is_unit)

@@ -15,6 +15,7 @@ from sparsam.engines.cuda.dense.kernels.content import (
     softmax_gradient,
     summed_products,
 )
+from sparsam.engines.cuda.dense.kernels.places import places
 from sparsam.engines.cuda.kernels.products import softplus
 
 
@@ -33,47 +34,28 @@ def _fresh(row, n):
 
 
 @triton.jit
-def dam_forward(
-    request,
-    words,
-    weights,
-    usage,
-    next_words,
-    next_weights,
-    next_usage,
-    next_read,
-    scores,
-    unused,
-    discount,
-    R: tl.constexpr,
-    W: tl.constexpr,
-    N: tl.constexpr,
-    RP: tl.constexpr,
-    WP: tl.constexpr,
-    NP: tl.constexpr,
-    WORD_AT: tl.constexpr,
-    STRENGTH_AT: tl.constexpr,
-    SIMILARITY: tl.constexpr,
-):
-    head, n, column = tl.arange(0, RP), tl.arange(0, NP), tl.arange(0, WP)
-    is_head = head < R
-    head_word, is_word = head[:, None] * W + column[None, :], is_head[:, None] & (column < W)[None, :]
-    head_row, real = head[:, None] * N + n[None, :], is_head[:, None] & (n < N)[None, :]
-    row_word, there = n[:, None] * W + column[None, :], (n < N)[:, None] & (column < W)[None, :]
+def dam_forward(request, state, next_state, next_read, tape, discount, size: tl.constexpr):
+    words, weights, _, usage, _, _ = state
+    next_words, next_weights, _, next_usage, _, _ = next_state
+    scores, _, _, unused, _, _ = tape
+    WORD_AT: tl.constexpr = size.R * size.W
+    STRENGTH_AT: tl.constexpr = 2 * size.R * size.W
+    head, n, _, head_word, is_word, head_row, real, row_word, there = places(size)
+    is_head = head < size.R
 
     # the R rows of least usage, ties to the lowest
-    used = tl.load(usage + n, mask=n < N, other=float("inf"))
+    used = tl.load(usage + n, mask=n < size.N, other=float("inf"))
     left = used
-    row = tl.full([RP], -1, tl.int32)
-    for h in tl.static_range(R):
+    row = tl.full([size.RP], -1, tl.int32)
+    for h in tl.static_range(size.R):
         least = tl.argmin(left, 0).to(tl.int32)
         left = tl.where(n == least, float("inf"), left)
         row = tl.where(head == h, least, row)
     tl.store(unused + head, row, mask=is_head)
 
     # eq. lru_write_weights, then the write
-    alpha = tl.load(request + STRENGTH_AT + R + head, mask=is_head, other=0.0)
-    gamma = tl.load(request + STRENGTH_AT + 2 * R + head, mask=is_head, other=0.0)
+    alpha = tl.load(request + STRENGTH_AT + size.R + head, mask=is_head, other=0.0)
+    gamma = tl.load(request + STRENGTH_AT + 2 * size.R + head, mask=is_head, other=0.0)
     previous = tl.load(weights + head_row, mask=real, other=0.0)
     fresh = _fresh(row, n)
     written = (alpha * gamma)[:, None] * previous + (alpha * (1 - gamma))[:, None] * fresh
@@ -85,41 +67,25 @@ def dam_forward(
     # the read
     query = tl.load(request + head_word, mask=is_word, other=0.0)
     beta = tl.load(request + STRENGTH_AT + head, mask=is_head, other=1.0)
-    score = similarities(query, memory, SIMILARITY)
+    score = similarities(query, memory, size.SIMILARITY)
     weight = softmax(beta[:, None] * score, real)
     tl.store(scores + head_row, score, mask=real)
     tl.store(next_weights + head_row, weight, mask=real)
     tl.store(next_read + head_word, read_words(weight, memory), mask=is_word)
-    tl.store(next_usage + n, discount * used + tl.sum(written + weight, 0), mask=n < N)
+    tl.store(next_usage + n, discount * used + tl.sum(written + weight, 0), mask=n < size.N)
 
 
 @triton.jit
-def dam_backward(
-    request,
-    dr,  # (RP, WP), of what was read
-    weights,
-    next_words,
-    next_weights,
-    scores,
-    unused,
-    d_words,  # gradients of the state after the step, which become those of the state before it
-    d_weights,
-    R: tl.constexpr,
-    W: tl.constexpr,
-    N: tl.constexpr,
-    RP: tl.constexpr,
-    WP: tl.constexpr,
-    NP: tl.constexpr,
-    WORD_AT: tl.constexpr,
-    STRENGTH_AT: tl.constexpr,
-    SIMILARITY: tl.constexpr,
-):
+def dam_backward(request, dr, state, next_state, tape, gradients, size: tl.constexpr):
     """The request becomes its gradient, before the activation."""
-    head, n, column = tl.arange(0, RP), tl.arange(0, NP), tl.arange(0, WP)
-    is_head = head < R
-    head_word, is_word = head[:, None] * W + column[None, :], is_head[:, None] & (column < W)[None, :]
-    head_row, real = head[:, None] * N + n[None, :], is_head[:, None] & (n < N)[None, :]
-    row_word, there = n[:, None] * W + column[None, :], (n < N)[:, None] & (column < W)[None, :]
+    _, weights, _, _, _, _ = state
+    next_words, next_weights, _, _, _, _ = next_state
+    scores, _, _, unused, _, _ = tape
+    d_words, d_weights, _, _, _, _ = gradients
+    WORD_AT: tl.constexpr = size.R * size.W
+    STRENGTH_AT: tl.constexpr = 2 * size.R * size.W
+    head, n, _, head_word, is_word, head_row, real, row_word, there = places(size)
+    is_head = head < size.R
 
     memory = tl.load(next_words + row_word, mask=there, other=0.0)
     d_memory = tl.load(d_words + row_word, mask=there, other=0.0)
@@ -131,11 +97,11 @@ def dam_backward(
     d_memory += summed_products(weight, dr)
     d_logit = softmax_gradient(weight, dw)
     d_beta = tl.sum(d_logit * score, 1) * (1 - tl.exp(1 - beta))
-    d_query, to_memory = similarities_gradient(beta[:, None] * d_logit, score, query, memory, SIMILARITY)
+    d_query, to_memory = similarities_gradient(beta[:, None] * d_logit, score, query, memory, size.SIMILARITY)
     d_memory += to_memory
 
-    alpha = tl.load(request + STRENGTH_AT + R + head, mask=is_head, other=0.0)
-    gamma = tl.load(request + STRENGTH_AT + 2 * R + head, mask=is_head, other=0.0)
+    alpha = tl.load(request + STRENGTH_AT + size.R + head, mask=is_head, other=0.0)
+    gamma = tl.load(request + STRENGTH_AT + 2 * size.R + head, mask=is_head, other=0.0)
     word = tl.load(request + WORD_AT + head_word, mask=is_word, other=0.0)
     previous = tl.load(weights + head_row, mask=real, other=0.0)
     fresh = _fresh(tl.load(unused + head, mask=is_head, other=-1), n)
@@ -152,5 +118,5 @@ def dam_backward(
     tl.store(request + head_word, d_query, mask=is_word)
     tl.store(request + WORD_AT + head_word, d_word, mask=is_word)
     tl.store(request + STRENGTH_AT + head, d_beta, mask=is_head)
-    tl.store(request + STRENGTH_AT + R + head, d_alpha, mask=is_head)
-    tl.store(request + STRENGTH_AT + 2 * R + head, d_gamma, mask=is_head)
+    tl.store(request + STRENGTH_AT + size.R + head, d_alpha, mask=is_head)
+    tl.store(request + STRENGTH_AT + 2 * size.R + head, d_gamma, mask=is_head)

@@ -16,32 +16,28 @@ def link_forward(
     weights,  # of the read before
     next_link,
     followed,  # (2, R, N): b and f
-    R: tl.constexpr,
-    N: tl.constexpr,
-    RP: tl.constexpr,
-    NP: tl.constexpr,
-    LB: tl.constexpr,
+    size: tl.constexpr,
 ):
-    head, n = tl.arange(0, RP), tl.arange(0, NP)
-    real = (head < R)[:, None] & (n < N)[None, :]
-    columns = tl.load(written + n, mask=n < N, other=0.0)
-    before = tl.load(precedence + n, mask=n < N, other=0.0)
-    read = tl.load(weights + head[:, None] * N + n[None, :], mask=real, other=0.0)
-    backward = tl.zeros([RP, NP], tl.float32)
-    for begin in tl.range(0, NP, LB):
-        i = begin + tl.arange(0, LB)
-        place, there = i[:, None] * N + n[None, :], (i < N)[:, None] & (n < N)[None, :]
-        rows = tl.load(written + i, mask=i < N, other=0.0)
+    head, n = tl.arange(0, size.RP), tl.arange(0, size.NP)
+    real = (head < size.R)[:, None] & (n < size.N)[None, :]
+    columns = tl.load(written + n, mask=n < size.N, other=0.0)
+    before = tl.load(precedence + n, mask=n < size.N, other=0.0)
+    read = tl.load(weights + head[:, None] * size.N + n[None, :], mask=real, other=0.0)
+    backward = tl.zeros([size.RP, size.NP], tl.float32)
+    for begin in tl.range(0, size.NP, size.LB):
+        i = begin + tl.arange(0, size.LB)
+        place, there = i[:, None] * size.N + n[None, :], (i < size.N)[:, None] & (n < size.N)[None, :]
+        rows = tl.load(written + i, mask=i < size.N, other=0.0)
         block = tl.load(link + place, mask=there, other=0.0)
         block = (1 - rows[:, None] - columns[None, :]) * block + rows[:, None] * before[None, :]
         block = tl.where(i[:, None] == n[None, :], 0.0, block)
         tl.store(next_link + place, block, mask=there)
-        own = (head < R)[:, None] & (i < N)[None, :]
-        read_here = tl.load(weights + head[:, None] * N + i[None, :], mask=own, other=0.0)
+        own = (head < size.R)[:, None] & (i < size.N)[None, :]
+        read_here = tl.load(weights + head[:, None] * size.N + i[None, :], mask=own, other=0.0)
         forward = tl.sum(block[None, :, :] * read[:, None, :], 2)
-        tl.store(followed + R * N + head[:, None] * N + i[None, :], forward, mask=own)
+        tl.store(followed + size.R * size.N + head[:, None] * size.N + i[None, :], forward, mask=own)
         backward += tl.sum(block[None, :, :] * read_here[:, :, None], 1)
-    tl.store(followed + head[:, None] * N + n[None, :], backward, mask=real)
+    tl.store(followed + head[:, None] * size.N + n[None, :], backward, mask=real)
 
 
 @triton.jit
@@ -56,31 +52,27 @@ def link_backward(
     d_link,  # of L_t; becomes that of L_{t-1}
     rows_of_read,  # scratch (R, N) and (N)
     rows_of_written,
-    R: tl.constexpr,
-    N: tl.constexpr,
-    RP: tl.constexpr,
-    NP: tl.constexpr,
-    LB: tl.constexpr,
+    size: tl.constexpr,
 ):
     """Gradients of w^R_{t-1} (RP, NP), w and p_{t-1} (NP). With G that of L_t, through f and b as well:
 
     dL_{t-1}(i,j) = (1 - w(i) - w(j)) G(i,j),   dp = G^T w,   dw(i) = (G p)(i) - sum_j (G L)(i,j) - sum_j (G L)(j,i).
     """
-    head, n = tl.arange(0, RP), tl.arange(0, NP)
-    real = (head < R)[:, None] & (n < N)[None, :]
-    head_row = head[:, None] * N + n[None, :]
-    columns = tl.load(written + n, mask=n < N, other=0.0)
-    before = tl.load(precedence + n, mask=n < N, other=0.0)
+    head, n = tl.arange(0, size.RP), tl.arange(0, size.NP)
+    real = (head < size.R)[:, None] & (n < size.N)[None, :]
+    head_row = head[:, None] * size.N + n[None, :]
+    columns = tl.load(written + n, mask=n < size.N, other=0.0)
+    before = tl.load(precedence + n, mask=n < size.N, other=0.0)
     read = tl.load(weights + head_row, mask=real, other=0.0)
-    d_read = tl.zeros([RP, NP], tl.float32)
-    d_precedence = tl.zeros([NP], tl.float32)
-    d_columns = tl.zeros([NP], tl.float32)
-    for begin in tl.range(0, NP, LB):
-        i = begin + tl.arange(0, LB)
-        place, there = i[:, None] * N + n[None, :], (i < N)[:, None] & (n < N)[None, :]
-        own = (head < R)[:, None] & (i < N)[None, :]
-        own_place = head[:, None] * N + i[None, :]
-        rows = tl.load(written + i, mask=i < N, other=0.0)
+    d_read = tl.zeros([size.RP, size.NP], tl.float32)
+    d_precedence = tl.zeros([size.NP], tl.float32)
+    d_columns = tl.zeros([size.NP], tl.float32)
+    for begin in tl.range(0, size.NP, size.LB):
+        i = begin + tl.arange(0, size.LB)
+        place, there = i[:, None] * size.N + n[None, :], (i < size.N)[:, None] & (n < size.N)[None, :]
+        own = (head < size.R)[:, None] & (i < size.N)[None, :]
+        own_place = head[:, None] * size.N + i[None, :]
+        rows = tl.load(written + i, mask=i < size.N, other=0.0)
         d_forward = tl.load(to_forward + own_place, mask=own, other=0.0)
         read_here = tl.load(weights + own_place, mask=own, other=0.0)
         block = tl.load(next_link + place, mask=there, other=0.0)
@@ -93,9 +85,9 @@ def link_backward(
         through = gradient * tl.load(link + place, mask=there, other=0.0)
         d_columns -= tl.sum(through, 0)
         d_rows = tl.sum(gradient * before[None, :] - through, 1)
-        tl.store(rows_of_written + i, d_rows, mask=i < N)
+        tl.store(rows_of_written + i, d_rows, mask=i < size.N)
         tl.store(d_link + place, (1 - rows[:, None] - columns[None, :]) * gradient, mask=there)
     tl.debug_barrier()
     d_read += tl.load(rows_of_read + head_row, mask=real, other=0.0)
-    d_columns += tl.load(rows_of_written + n, mask=n < N, other=0.0)
+    d_columns += tl.load(rows_of_written + n, mask=n < size.N, other=0.0)
     return d_read, d_columns, d_precedence
