@@ -34,7 +34,7 @@ from sparsam.lab.training.folder import RunFolder
 from sparsam.lab.training.trained import first_weights
 from sparsam.start import Start
 
-PREFIX = "omniglot-pixels-"
+PREFIX, NEAREST = "omniglot-pixels-", "nearest neighbour, "
 THRESHOLD = 1.3  # nats a step: about twice the floor of 0.62 with 500 labels (`Omniglot.floor`); 6.2 is knowing nothing
 SIZES = (10, 25, 50, 100, 200, 350, 500)
 TASK = TaskConfig(
@@ -139,7 +139,7 @@ def omniglot_pixels(
     runs = grid(config, [PREFIX.removesuffix("-")], models, seeds)
     title = "One-shot recognition on Omniglot, from pixels"
     words = (CLAIM, PROTOCOL, DIFFERENCES)
-    return Experiment("omniglot-pixels", title, runs, None, (), {}, train_encoders, *words)
+    return Experiment("omniglot-pixels", title, runs, None, (), {}, train_encoders, *words, True, _neighbours)
 
 
 def encoder_file(out: str | Path, seed: int) -> Path:
@@ -248,7 +248,7 @@ def report(
     kept = _kept(out / "results.json").get("neighbours", {})
     near = {}
     for name, file in inputs.items():
-        title = f"nearest neighbour, {name}"
+        title = NEAREST + name
         found = kept.get(title, {})
         missing = [size for size in sizes if str(size) not in found]
         where = device or _device(config)
@@ -270,6 +270,12 @@ def report(
 def _device(config: RunConfig) -> str:
     """Where a run was trained, if that is here: runs of a GPU can be tested without one."""
     return config.device if torch.device(config.device).type == "cpu" or torch.cuda.is_available() else "cpu"
+
+
+def _neighbours(out: Path) -> dict[str, Any]:
+    """Of the record: the nearest neighbour, by what it looks at."""
+    found = _kept(out / "results.json").get("neighbours", {})
+    return {"neighbours": {name.removeprefix(NEAREST): tested for name, tested in found.items()}} if found else {}
 
 
 def _kept(file: Path) -> dict[str, Any]:
