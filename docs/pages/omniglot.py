@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import comb, sqrt
 from typing import Any
 
 from pages.tables import Records, about, mean, runs_of, spread, table
@@ -26,6 +26,10 @@ def _errors(records: Records, model: str, size: str) -> list[float]:
     return [test["error"] for test in _tests(records, model, size)]
 
 
+def _presented(tests: list[dict[str, Any]], number: int) -> list[float]:
+    return [test["by_presentation"][number - 1] for test in tests if "by_presentation" in test]
+
+
 def _at_hundred(records: Records, name: str, model: str) -> list[Any]:
     """A model's row of what its error at 100 characters is made of."""
     tests = _tests(records, model, "100")
@@ -39,8 +43,17 @@ def _at_hundred(records: Records, name: str, model: str) -> list[Any]:
         " to ".join(f"{step:,}" for step in dict.fromkeys((steps[0], steps[-1]))),
         tests[0].get("episodes", BEFORE),
         f"{mean(known):.3f}" if known else "-",
-        *(spread([test["by_presentation"][place] for test in tests], 3) for place in (1, 4, 9)),
+        *(spread(found, 3) if (found := _presented(tests, number)) else "-" for number in (2, 5, 10)),
     ]
+
+
+def _seen(words: int, characters: int, presentations: int = 10) -> float:
+    """The share of steps whose character is among the last `words` drawings: none of its other presentations is with
+    the probability that all of them lie elsewhere."""
+    others = characters * presentations - 1
+    window = [min(step, words) for step in range(others + 1)]
+    none = [comb(others - width, presentations - 1) / comb(others, presentations - 1) for width in window]
+    return 1 - mean(none)
 
 
 def values(records: Records) -> dict[str, Any]:
@@ -64,6 +77,9 @@ def values(records: Records) -> dict[str, Any]:
         **about(record, "Protocol: "),
         "errors": table(["model", *SIZES, "seeds"], rows),
         "at_hundred": table(head, [_at_hundred(records, name, key) for name, key in run.items()]),
+        "seen": f"{_seen(128, 100):.2f}",
+        "seen_twice": f"{1 - _seen(64, 100):.2f}",
+        "unseen": f"{1 - _seen(128, 100):.2f}",
         "hundred": spread(hundred, 3),
         "hundred_seeds": len(hundred),
         "many": spread(many, 3),
