@@ -150,11 +150,14 @@ def test_runs_begin_with_the_encoder_of_given_weights(characters, tmp_path: Path
     task = OmniglotPixels(**SMALL)
     given = tmp_path / "given.safetensors"
     save_encoder(task.input_layer(), given, {})
-    experiment = recipe.omniglot_pixels(seeds=2, models=["dam"])
+    experiment = recipe.omniglot_pixels(seeds=2, models=["dam", "sam-end-to-end"])
     changes = [f"weights={given}", *(f"task.settings.{key}={json.dumps(value)}" for key, value in SMALL.items())]
     experiment.runs = {name: config.with_settings(changes) for name, config in experiment.runs.items()}
     recipe.train_encoders(experiment, tmp_path / "out")
     inputs = next(task.evaluation_batches("test", 1, 3, 1)).inputs
+    alone = [experiment.runs.pop(f"omniglot-pixels-sam-end-to-end-{seed}") for seed in (0, 1)]
+    assert all(c.weights is None and not c.task.settings["fixed_norm"] for c in alone)
+    assert all(c.optimizer.input_layer_from == 0 and c.optimizer.input_layer_rate == 1 for c in alone)
     for seed, config in enumerate(experiment.runs.values()):
         assert config.weights == str(recipe.encoder_file(tmp_path / "out", seed))
         mine, theirs = (load_encoder(task, Path(file)).features_of(inputs) for file in (config.weights, given))

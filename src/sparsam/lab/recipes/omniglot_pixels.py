@@ -35,6 +35,7 @@ from sparsam.lab.training.trained import first_weights
 from sparsam.start import Start
 
 PREFIX, NEAREST = "omniglot-pixels-", "nearest neighbour, "
+END_TO_END = "-end-to-end"
 THRESHOLD = 1.3  # nats a step: about twice the floor of 0.62 with 500 labels (`Omniglot.floor`); 6.2 is knowing nothing
 SIZES = (10, 25, 50, 100, 200, 350, 500)
 TASK = TaskConfig(
@@ -106,15 +107,22 @@ def omniglot_pixels(
 ) -> Experiment:
     """`steps` minibatches of training for each run, at most `budget` seconds where they are given; all models alike.
 
-    The rate falls by minibatches, or with a budget by time.
+    The rate falls by minibatches, or with a budget by time. A model `NAME-end-to-end` begins with a fresh encoder and
+    trains it from the first minibatch on.
     """
     if steps is None:
         steps = STEPS if budget is None else 1_000_000
 
-    def config(task: str, model: str) -> RunConfig:
+    def config(task: str, name: str) -> RunConfig:
+        model = name.removesuffix(END_TO_END)
+        alone = name != model
         return RunConfig(
             model=MODELS[model].beginning(START.get(model, "plain")),
-            task=dataclasses.replace(TASK, training=TASK.training | LABELS.get(model, {})),
+            task=dataclasses.replace(
+                TASK,
+                settings=TASK.settings | {"fixed_norm": not alone},
+                training=TASK.training | LABELS.get(model, {}),
+            ),
             optimizer=OptimizerConfig(
                 "adam",
                 learning_rate=3e-3,
@@ -125,8 +133,8 @@ def omniglot_pixels(
                 final_by="steps" if budget is None else "seconds",
                 hold=steps * 2 // 5,
                 hold_share=0.4,
-                input_layer_from=0.8,
-                input_layer_rate=0.1,
+                input_layer_from=0.0 if alone else 0.8,
+                input_layer_rate=1.0 if alone else 0.1,
             ),
             curriculum=dataclasses.replace(LEVELS.get(model, LEVEL), max_level=max_level),
             batch_size=32,
@@ -153,6 +161,9 @@ def train_encoders(experiment: Experiment, out: Path) -> None:
     """Train the encoder of each seed that has none yet, or take that of the weights that were given, and let the runs
     begin with it."""
     for name, config in experiment.runs.items():
+        if name.rpartition("-")[0].endswith(END_TO_END):
+            experiment.runs[name] = dataclasses.replace(config, weights=None)
+            continue
         file = encoder_file(out, config.seed)
         if not file.exists() and config.weights is not None:
             given = load_encoder(config.task.build(), first_weights(config.weights))
