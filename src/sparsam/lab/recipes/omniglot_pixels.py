@@ -197,7 +197,7 @@ def evaluate_run(
     device: str | None = None,
 ) -> dict[str, Any]:
     """Errors by number of characters and presentation of a run's newest checkpoint, kept as `{split}.json`; the sparse
-    models have `TEST_MEMORY` words. Sizes that were measured before are not measured again."""
+    models have `TEST_MEMORY` words. What was measured of this checkpoint is not measured again."""
     from sparsam.lab.training.trained import load_model, read_trained
 
     config = read_trained(run)[1]
@@ -205,13 +205,14 @@ def evaluate_run(
     model, task, config = load_model(run, larger)
     place = config.device if device is None else device
     model.to(place).eval()
-    file = Path(run) / f"{split}.json"
+    file, steps = Path(run) / f"{split}.json", checkpoint.steps(Path(run) / "checkpoints")
     result: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     for size in sizes:
         wanted = episodes_of(size) if episodes is None else episodes
-        if result.get(str(size), {}).get("episodes") == wanted:
+        of = {"minibatches": steps[-1] if steps else None, "episodes": wanted}
+        if of.items() <= result.get(str(size), {}).items():
             continue
-        result[str(size)] = task.evaluate(model, split, batch_size, size, wanted, place).measured()
+        result[str(size)] = task.evaluate(model, split, batch_size, size, wanted, place).measured() | of
         if Path(run).is_dir():
             write_atomic(file, (json.dumps(result, indent=2) + "\n").encode())
     return result
