@@ -200,19 +200,21 @@ def evaluate_run(
     models have `TEST_MEMORY` words. What was measured of this checkpoint is not measured again."""
     from sparsam.lab.training.trained import load_model, read_trained
 
+    file, steps = Path(run) / f"{split}.json", checkpoint.steps(Path(run) / "checkpoints")
+    result: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    of = {"minibatches": steps[-1] if steps else None}
+    wanted: dict[int, dict[str, Any]] = {size: of | {"episodes": episodes or episodes_of(size)} for size in sizes}
+    missing = [size for size in sizes if not wanted[size].items() <= result.get(str(size), {}).items()]
+    if not missing:
+        return result
     config = read_trained(run)[1]
     larger = [f"model.memory_size={TEST_MEMORY}"] if config.model.k else []
     model, task, config = load_model(run, larger)
     place = config.device if device is None else device
     model.to(place).eval()
-    file, steps = Path(run) / f"{split}.json", checkpoint.steps(Path(run) / "checkpoints")
-    result: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
-    for size in sizes:
-        wanted = episodes_of(size) if episodes is None else episodes
-        of = {"minibatches": steps[-1] if steps else None, "episodes": wanted}
-        if of.items() <= result.get(str(size), {}).items():
-            continue
-        result[str(size)] = task.evaluate(model, split, batch_size, size, wanted, place).measured() | of
+    for size in missing:
+        tested = task.evaluate(model, split, batch_size, size, wanted[size]["episodes"], place)
+        result[str(size)] = tested.measured() | wanted[size]
         if Path(run).is_dir():
             write_atomic(file, (json.dumps(result, indent=2) + "\n").encode())
     return result
