@@ -68,8 +68,8 @@ START = {
     "dnc": dataclasses.replace(_OPEN, lookup=3.0),
 }
 LEVEL = CurriculumConfig(start=8, threshold=THRESHOLD, patience=50)
-# What an LSTM has learned of some labels does not hold for others, so it has all of them from the start. With 500 labels
-# it learns something of four characters, and 1.3 nats are out of its reach.
+# What an LSTM has learned of some labels does not hold for others, so it has all of them from the start. With 500
+# labels it learns something of four characters, and 1.3 nats are out of its reach.
 LEVELS = {"lstm": CurriculumConfig(start=4, threshold=2.2, patience=50)}
 LABELS = {"lstm": {"pool": 0.0}}
 EPISODES = {10: 100, 25: 100, 50: 100, 100: 100}  # the same for all models and for the nearest neighbour
