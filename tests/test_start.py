@@ -46,11 +46,15 @@ def moved(name: str, start: sparsam.Start, **more: Any) -> dict[str, tuple[torch
         ("dnc", "sharpness", {"read_strengths": 1.0, "write_strength": 1.0}),
         ("dnc", "write", {"write_gate": 1.0}),
         ("dnc", "reuse", {"allocation_gate": -1.0}),  # that gate is the other way round
+        ("dnc", "lookup", {"read_modes": [0.0, 1.0, 0.0] * 2}),
+        ("sdnc", "lookup", {"read_modes": [0.0, 1.0, 0.0] * 2}),
+        ("ntm", "lookup", {"gates": [1.0, 1.0, 0.0, 0.0], "taps": [0.0, 1.0, 0.0] * 2 + [0.0] * 6}),
+        ("ntm", "walk", {"gates": [0.0, 0.0, -1.0, -1.0], "taps": [0.0] * 8 + [1.0, 0.0, 0.0, 1.0]}),
     ],
 )
-def test_a_number_moves_the_fields_it_names_and_no_other(name: str, role: str, fields: dict[str, float]) -> None:
+def test_a_number_moves_the_fields_it_names_and_no_other(name: str, role: str, fields: dict[str, Any]) -> None:
     for field, (factor, shift) in moved(name, sparsam.Start(**{role: 3.0})).items():
-        torch.testing.assert_close(shift, torch.full_like(shift, 3.0 * fields.get(field, 0.0)))
+        torch.testing.assert_close(shift, (3.0 * torch.tensor(fields.get(field, 0.0))).expand_as(shift))
         torch.testing.assert_close(factor, torch.ones_like(factor))
 
 
@@ -136,14 +140,28 @@ def test_an_lstm_that_begins_as_a_feed_forward_layer(name: str, layers: int) -> 
             made("sam", sparsam.Start(feedforward=4.0), controller=controller)
 
 
-def test_tied_words_are_the_queries_where_there_is_one_for_each() -> None:
-    for name in ("sam", "sdnc", "dam", "layer"):
+def test_tied_words_are_the_queries_of_the_read_heads() -> None:
+    for name in (*WITH_MEMORY, "layer"):
         model = made(name, sparsam.Start(tied=True))
-        asked = model.interface(torch.randn(model.interface.in_features))
-        assert torch.equal(asked[:10], asked[10:20])
-    for name in ("ntm", "dnc"):
-        with pytest.raises(ValueError, match=r"start\.tied: expected a memory with a query for each written word"):
-            made(name, sparsam.Start(tied=True))
+        asked = model.memory.interface.split(model.interface(torch.randn(1, model.interface.in_features)))
+        queries, words = (
+            next(asked[field.name] for field in model.memory.interface.fields if field.role == role)
+            for role in ("query", "word")
+        )
+        assert torch.equal(queries[:, : words.shape[1]], words), name
+
+
+def test_an_ntm_that_walks_writes_row_after_row_and_reads_what_it_looks_up() -> None:
+    """What the numbers are for: the writes of 9 steps take 9 rows, and a read finds the word of the same step."""
+    start = sparsam.Start(walk=20.0, lookup=20.0, sharpness=20.0, words=5.0, tied=True)
+    torch.manual_seed(0)
+    model = sparsam.NTM(3, 2, **(SIZES | {"num_heads": 1}), start=start, controller="feedforward")
+    states: list[Any] = [None]
+    for _ in range(9):
+        states.append(model(torch.randn(1, 1, 3), states[-1])[1])
+    written, read = (torch.stack([getattr(s, f"{kind}_weights")[0] for s in states[1:]]) for kind in ("write", "read"))
+    assert torch.equal(written.argmax(-1), torch.arange(1, 10)[:, None]) and written.amax(-1).min() > 0.9
+    assert torch.equal(read.argmax(-1), written.argmax(-1))
 
 
 def test_what_it_is_cannot_be_changed_later_and_a_wrong_one_is_refused() -> None:

@@ -43,7 +43,12 @@ class Start:
             gets a row of its own.
         sharpness: added to the bias of the read strength. Above 0 the most similar word gets most of the weight.
         words: factor of the weights of queries and written words. Above 1 they differ more from step to step.
-        tied: written words start with the weights of the queries, so a read finds what a similar step has written.
+        tied: written words start with the weights of the queries, so a read finds what a similar step has written. A
+            DNC's one word starts with those of the first read head.
+        lookup: added to the bias of the gates and modes that read by content. Above 0 a read looks words up rather than
+            going on from where it was (NTM) or following links (DNC, SDNC).
+        walk: added to the bias of the shift of a write by one row, and taken from that of the gate that writes to words
+            looked up. Above 0 each write of an NTM goes to the row after the last one.
         feedforward: above 0, an LSTM starts as a feed-forward layer whose gates are held by this bias.
     """
 
@@ -54,9 +59,11 @@ class Start:
     words: float = 1.0
     tied: bool = False
     feedforward: float = 0.0
+    lookup: float = 0.0
+    walk: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("forget", "write", "reuse", "sharpness"):
+        for name in ("forget", "write", "reuse", "sharpness", "lookup", "walk"):
             object.__setattr__(self, name, checks.number_in(f"start.{name}", getattr(self, name), -MOST, MOST))
         for name in ("words", "feedforward"):
             object.__setattr__(self, name, checks.number_in(f"start.{name}", getattr(self, name), 0.0, MOST))
@@ -66,9 +73,8 @@ class Start:
     def move_interface(self, layer: nn.Linear, interface: Interface) -> None:
         """Change a linear layer whose rows are `interface`."""
         shifts = {"sharpness": self.sharpness, "write": self.write, "reuse": self.reuse, "allocate": -self.reuse}
-        rows: dict[str, list[slice]] = {}
-        for field, at in zip(interface.fields, interface.offsets().values()):
-            rows.setdefault(field.role, []).append(slice(at, at + field.size))
+        shifts |= {"lookup": self.lookup, "next": self.walk, "place": -self.walk}
+        rows = interface.roles()
         for role, shift in shifts.items():
             for part in rows.get(role, []):
                 layer.bias[part] += shift
@@ -78,10 +84,12 @@ class Start:
             self._tie(layer, rows.get("query", []), rows.get("word", []))
 
     def _tie(self, layer: nn.Linear, queries: list[slice], words: list[slice]) -> None:
-        if len(queries) != 1 or len(words) != 1 or layer.bias[queries[0]].shape != layer.bias[words[0]].shape:
-            raise ValueError("start.tied: expected a memory with a query for each written word, as in SAM")
+        """In every interface the queries of the read heads come first, head by head as the words do."""
+        if len(words) != 1 or not queries or words[0].stop - words[0].start > queries[0].stop - queries[0].start:
+            raise ValueError("start.tied: expected a memory with a query for each written word")
+        first = queries[0].start
         for parameter in (layer.weight, layer.bias):
-            parameter[words[0]] = parameter[queries[0]]
+            parameter[words[0]] = parameter[first : first + words[0].stop - words[0].start]
 
 
 STARTS = {"open": Start(forget=-2.0, write=2.0, reuse=-5.0, sharpness=5.0, words=2.0), "plain": Start()}

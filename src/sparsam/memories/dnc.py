@@ -63,7 +63,8 @@ class DNCMemory(DenseMemoryModel):
             Field("free_gates", (heads,), "sigmoid"),
             Field("allocation_gate", (1,), "sigmoid", "allocate"),
             Field("write_gate", (1,), "sigmoid", "write"),
-            Field("read_modes", (heads, 3), "softmax"),  # backward, content, forward
+            # backward, content, forward
+            Field("read_modes", (heads, 3), "softmax", parts=(("lookup", 1, 3 * heads, 3),)),
         )
         return Interface(fields + self.addressing.fields(heads + 1, width))
 

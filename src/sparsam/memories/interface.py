@@ -36,6 +36,9 @@ ROLES = {
     "write": "gate of a write",
     "reuse": "gate that writes to the words just read rather than to unused ones",
     "allocate": "gate that writes to unused words rather than to those looked up",
+    "lookup": "gate or mode that reads words by what they hold rather than by where they are",
+    "place": "gate that writes to words looked up rather than beside the last write",
+    "next": "shift of a write by one row",
 }
 
 
@@ -47,6 +50,7 @@ class Field:
     shape: tuple[int, ...]  # of one batch element, heads first
     activation: str = "identity"
     role: str = ""  # which number of `sparsam.Start` moves its first weights, see ROLES; none moves the others
+    parts: tuple[tuple[str, int, int, int], ...] = ()  # numbers with a further role: role, first, end and step
 
     @property
     def size(self) -> int:
@@ -72,6 +76,15 @@ class Interface:
             at += field.size
         return found
 
+    def roles(self) -> dict[str, list[slice]]:
+        """The numbers of the vector that have a role, by role."""
+        found: dict[str, list[slice]] = {}
+        for field, at in zip(self.fields, self.offsets().values()):
+            found.setdefault(field.role, []).append(slice(at, at + field.size))
+            for role, first, end, step in field.parts:
+                found.setdefault(role, []).append(slice(at + first, at + end, step))
+        return found
+
     def split(self, vector: Tensor) -> dict[str, Tensor]:
         """The activated fields, (B, *shape) each, of an interface vector (B, F)."""
         parts = vector.split([field.size for field in self.fields], dim=-1)
@@ -93,7 +106,8 @@ def sparse_interface(
         Field("interpolation", (heads,), "sigmoid", "reuse"),  # gamma
     ]
     if links:
-        fields.append(Field("read_modes", (heads, 3), "softmax"))  # pi: backward, content, forward
+        modes = (("lookup", 1, 3 * heads, 3),)
+        fields.append(Field("read_modes", (heads, 3), "softmax", parts=modes))  # pi: backward, content, forward
     if free_gates:
         fields.append(Field("free_gates", (heads,), "sigmoid"))  # f
     if erase:

@@ -49,12 +49,14 @@ class NTMMemory(DenseMemoryModel):
     def interface(self) -> Interface:
         """Everywhere the read heads first and then the write heads; erase and add of the write heads alone."""
         heads, width = self.heads, self.width
+        reads, writes = ("lookup", 0, heads, 1), ("place", heads, 2 * heads, 1)
+        stay, forth = ("lookup", 1, TAPS * heads, TAPS), ("next", TAPS * heads + 2, TAPS * 2 * heads, TAPS)
         return Interface(
             (
                 Field("keys", (2 * heads, width), role="query"),
                 Field("strengths", (2 * heads,), "softplus", "sharpness"),
-                Field("gates", (2 * heads,), "sigmoid"),
-                Field("taps", (2 * heads, TAPS), "softmax"),
+                Field("gates", (2 * heads,), "sigmoid", parts=(reads, writes)),
+                Field("taps", (2 * heads, TAPS), "softmax", parts=(stay, forth)),
                 Field("exponents", (2 * heads,), "one_plus"),
                 Field("erase", (heads, width), "sigmoid"),
                 Field("add", (heads, width), role="word"),

@@ -65,9 +65,11 @@ def test_steps_and_budget_both_count(given, wanted):
 
 def test_the_runs_of_a_table_differ_in_model_and_seed_only():
     runs = recipe.omniglot_pixels(seeds=3, budget=10.0).runs
-    assert len(runs) == 15 and {config.model.name for config in runs.values()} == {"sam", "sdnc", "dam", "ntm", "lstm"}
-    same = {repr((c.task, c.optimizer, c.curriculum, c.batch_size, c.seconds)) for c in runs.values()}
-    assert len(same) == 1
+    names = {"sam", "sdnc", "dam", "ntm", "dnc", "lstm"}
+    assert len(runs) == 18 and {config.model.name for config in runs.values()} == names
+    with_memory = [config for config in runs.values() if config.model.name != "lstm"]
+    for alike, several in (("optimizer batch_size seconds", runs.values()), ("task curriculum", with_memory)):
+        assert len({repr([getattr(config, name) for name in alike.split()]) for config in several}) == 1
     for config in runs.values():
         assert RunConfig.from_json(config.to_json()) == config
     longest = runs["omniglot-pixels-sam-0"]
@@ -130,12 +132,55 @@ def test_the_whole_recipe_in_small(characters, tmp_path: Path, monkeypatch):
     inputs = torch.rand(4, 1, 28 * 28 + SMALL["labels"])
     assert torch.equal(loaded(inputs)[0], saved(inputs)[0])
     text = recipe.report(tmp_path, sizes=(2, 3), episodes=1)
-    assert text.startswith("| model | seeds | 2 | 3 |")
-    assert all(f"\n| {name} | 1 | " in text for name in ("sam", "lstm", "nearest neighbour, encoder 0"))
+    assert text.startswith("| model | seeds | minibatches | 2 | 3 |")
+    assert all(f"\n| {name} | 1 | 2 | " in text for name in ("sam", "lstm"))
+    assert "\n| nearest neighbour, encoder 0 | 1 |  | " in text
     error = json.loads((tmp_path / "results.json").read_text())["neighbours"]["nearest neighbour, pixels"]["2"]["error"]
-    assert f"\n| nearest neighbour, pixels | 1 | {error:.3f} |" in text
+    assert f"\n| nearest neighbour, pixels | 1 |  | {error:.3f} |" in text
     kept = json.loads((tmp_path / "results.json").read_text())
     assert set(kept["runs"]) == {"sam-0", "lstm-0"} and set(kept["runs"]["sam-0"]["test"]) == {"2", "3"}
+    assert kept["runs"]["lstm-0"]["test"]["3"]["episodes"] == 1 and kept["runs"]["lstm-0"]["minibatches"] == 2
+    # What was measured is not measured again, and a run that was cut off is tested with its newest checkpoint.
+    monkeypatch.setattr(OmniglotPixels, "evaluate", None)
+    (run / "result.json").unlink()
+    assert recipe.report(tmp_path, sizes=(2, 3), episodes=1) == text
+
+
+def test_runs_begin_with_the_encoder_of_given_weights(characters, tmp_path: Path):
+    task = OmniglotPixels(**SMALL)
+    given = tmp_path / "given.safetensors"
+    save_encoder(task.input_layer(), given, {})
+    experiment = recipe.omniglot_pixels(seeds=2, models=["dam", "sam-end-to-end"])
+    changes = [f"weights={given}", *(f"task.settings.{key}={json.dumps(value)}" for key, value in SMALL.items())]
+    experiment.runs = {name: config.with_settings(changes) for name, config in experiment.runs.items()}
+    recipe.train_encoders(experiment, tmp_path / "out")
+    inputs = next(task.evaluation_batches("test", 1, 3, 1)).inputs
+    alone = [experiment.runs.pop(f"omniglot-pixels-sam-end-to-end-{seed}") for seed in (0, 1)]
+    assert all(c.weights is None and not c.task.settings["fixed_norm"] for c in alone)
+    assert all(c.optimizer.input_layer_from == 0 and c.optimizer.input_layer_rate == 1 for c in alone)
+    for seed, config in enumerate(experiment.runs.values()):
+        assert config.weights == str(recipe.encoder_file(tmp_path / "out", seed))
+        mine, theirs = (load_encoder(task, Path(file)).features_of(inputs) for file in (config.weights, given))
+        assert torch.equal(mine, theirs)
+
+
+def test_each_episode_has_an_error_of_its_own(characters):
+    task = OmniglotPixels(**SMALL)
+    table = task.table()
+    batch = next(task.evaluation_batches("test", 2, 3, 2))
+    answers = torch.nn.functional.one_hot(batch.targets, 12).float()
+    answers[:15, 1] = answers[:15, 1].roll(1, -1)
+    table.add(answers, batch)
+    measured = table.measured()
+    assert table.episodes == [0.0, 0.5] and measured["error"] == measured["deviation"] == 0.25
+    assert measured["episodes"] == 2 and len(measured["by_presentation"]) == 10
+
+
+def test_the_dense_models_fit_the_kernels_of_a_gpu():
+    from sparsam.engines.cuda.dense.layout import fits
+
+    for name in ("dam", "ntm", "dnc"):
+        assert fits(recipe.MODELS[name].build(160, 32).memory), name
 
 
 def _runs(folder: Path) -> list[Path]:

@@ -45,6 +45,18 @@ def test_a_record_has_what_the_run_folder_has(ended: Any, tmp_path: Path) -> Non
     assert made["claim"] == "copies" and made["differences"] == ["all"]
 
 
+def test_a_run_that_was_cut_off_counts_where_the_experiment_says_so(ended: Any, tmp_path: Path) -> None:
+    experiment, out = ended
+    (out / "copy-lstm-0" / "result.json").unlink()
+    with pytest.raises(ValueError, match="no run of tiny that has ended"):
+        record.write(tmp_path / "tiny.json", experiment, out, "sparsam reproduce tiny")
+    partial = replace(experiment, cut_off=True, beside=lambda folder: {"besides": folder.name})
+    assert [row["run"] for row in reproduce(partial, out, report=lambda _: None, collect=True)] == ["copy-lstm-0"]
+    made = record.write(tmp_path / "tiny.json", partial, out, "sparsam reproduce tiny")
+    run = made["runs"]["copy-lstm-0"]
+    assert (run["minibatches"], run["ended"]) == (6, "cut off") and made["besides"] == "runs"
+
+
 def test_a_second_command_adds_its_runs(ended: Any, tmp_path: Path) -> None:
     experiment, out = ended
     other = replace(experiment, runs={"copy-lstm-1": replace(experiment.runs["copy-lstm-0"], seed=1)})

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from sparsam.lab.recipes import tables
 from sparsam.lab.registry import Registry
+from sparsam.lab.training import checkpoint
 from sparsam.lab.training.config import RunConfig
 from sparsam.lab.training.folder import RunFolder
 from sparsam.lab.training.loop import train
@@ -22,7 +23,8 @@ class Experiment:
 
     `runs` maps a folder name to its config: the trainer's, or that of what a subclass trains with. A run counts as
     solved at its first evaluation below `solved`. `test_sizes` asks for an evaluation of every trained model at exactly
-    these sizes. `claim`, `protocol` and `differences` (from the paper) go into its record, see `record.py`.
+    these sizes. `claim`, `protocol` and `differences` (from the paper) go into its record, see `record.py`; with
+    `cut_off` runs that have a checkpoint and no end as well.
     """
 
     name: str
@@ -35,6 +37,12 @@ class Experiment:
     claim: str = ""
     protocol: str = ""
     differences: tuple[str, ...] = ()
+    cut_off: bool = False
+    beside: Callable[[Path], dict[str, Any]] | None = None  # what the record has beside runs, from the folder of all
+
+    def counts(self, folder: RunFolder) -> bool:
+        """Whether the record has this run."""
+        return folder.result() is not None or (self.cut_off and bool(checkpoint.whole_steps(folder.checkpoints)))
 
     def folder(self, path: Path) -> RunFolder:
         return RunFolder(path)
@@ -72,10 +80,13 @@ class Experiment:
 
     def details(self, folder: RunFolder) -> dict[str, Any]:
         """What the record has of a run besides what it has of every run."""
-        if not folder.config().curriculum:
+        curriculum = folder.config().curriculum
+        if not curriculum:
             return {}
-        levels = {str(event["level"]): event["seconds"] for event in folder.events("level")}
-        return {"level": (folder.result() or {}).get("level"), "levels": levels}
+        events = folder.events("level")
+        levels = {str(event["level"]): event["seconds"] for event in events}
+        last = events[-1]["level"] if events else curriculum.start  # of a run that was cut off
+        return {"level": (folder.result() or {"level": last}).get("level"), "levels": levels}
 
     def draw(self, out: Path) -> None:
         """Learning curves (for a curriculum, levels over time), one picture per task."""
@@ -145,9 +156,9 @@ def reproduce(
         experiment.prepare(experiment, out)
     for number, (name, config) in enumerate(experiment.runs.items(), 1):
         folder = experiment.folder(out / name)
-        if folder.result() is None and collect:
+        if collect and not experiment.counts(folder):
             continue
-        if folder.result() is None:
+        if folder.result() is None and not collect:
             report(f"[{number}/{len(experiment.runs)}] {name}")
             outcome = experiment.train(config, folder.path, resume=folder.exists(), quiet=quiet)
             if outcome.reason == "interrupted":

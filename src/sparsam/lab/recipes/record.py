@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sparsam.lab.recipes.experiment import Experiment
+from sparsam.lab.training import checkpoint
 from sparsam.lab.training.files import write_atomic
 from sparsam.lab.training.folder import RunFolder
 
@@ -34,15 +35,16 @@ def write(file: str | Path, experiment: Experiment, out: str | Path, command: st
     """Put the runs of `experiment` that have ended under `out` into the record `file`, and return it.
 
     Raises:
-        ValueError: when a run was trained with other settings than the experiment's, or none has ended.
+        ValueError: when a run was trained with other settings than the experiment's, or none has ended; where the
+            experiment counts runs that were cut off, none has a checkpoint.
     """
     file, out = Path(file), Path(out)
     found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"commands": [], "runs": {}}
     runs = {}
     for name, config in experiment.runs.items():
         folder = experiment.folder(out / name)
-        if folder.result() is not None:
-            _refuse_other_settings(folder.config(), config, name)
+        if experiment.counts(folder):
+            _refuse_other_settings(experiment, folder.config(), config, name)
             runs[name] = _run(folder, command) | experiment.details(folder)
     if not runs:
         raise ValueError(f"{out} holds no run of {experiment.name} that has ended")
@@ -54,6 +56,8 @@ def write(file: str | Path, experiment: Experiment, out: str | Path, command: st
         "commands": [*(entry for entry in found["commands"] if entry != command), command],
         "runs": found["runs"] | runs,
     }
+    if experiment.beside is not None:
+        record |= experiment.beside(out)
     check(record)
     write_atomic(file, text(record).encode())
     return record
@@ -79,7 +83,7 @@ def check(record: dict[str, Any]) -> None:
 
 
 def _run(folder: RunFolder, command: str) -> dict[str, Any]:
-    config, result, origin = folder.config(), folder.result() or {}, folder.origin() or {}
+    config, result, origin = folder.config(), folder.result() or _cut_off(folder), folder.origin() or {}
     headline = next(iter(result.get("evaluation", {})), "loss")
     tests = {name: folder.path / f"{name}.json" for name in TESTS}
     return {
@@ -98,9 +102,17 @@ def _run(folder: RunFolder, command: str) -> dict[str, Any]:
     }
 
 
-def _refuse_other_settings(found: Any, wanted: Any, name: str) -> None:
-    """A record's command must be what made its runs; where a run was carried out does not matter."""
+def _cut_off(folder: RunFolder) -> dict[str, Any]:
+    """How far a run came that has not ended: to its newest checkpoint."""
+    step = max(checkpoint.whole_steps(folder.checkpoints))
+    seconds = [event["seconds"] for event in folder.events("train") if event["step"] <= step]
+    return {"step": step, "seconds": seconds[-1] if seconds else None, "reason": "cut off"}
+
+
+def _refuse_other_settings(experiment: Experiment, found: Any, wanted: Any, name: str) -> None:
+    """A record's command must be what made its runs; where a run was carried out does not matter, nor where the
+    experiment kept what its runs begin with."""
     ours, theirs = found.decisive(), wanted.decisive()
-    other = [key for key in ours if ours[key] != theirs[key]]
+    other = [key for key in ours if ours[key] != theirs[key] and not (key == "weights" and experiment.prepare)]
     if other:
         raise ValueError(f"{name}: expected the settings of this command, got a run with another {', '.join(other)}")

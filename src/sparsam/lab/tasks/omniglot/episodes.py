@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,11 +43,12 @@ __all__ = ["Augmentation", "Omniglot", "OmniglotTable"]
 
 
 class OmniglotTable:
-    """Wrong answers by presentation number, added up over batches."""
+    """Wrong answers by presentation number, added up over batches, and each episode's share of them."""
 
     def __init__(self, presentations: int = 10) -> None:
         self.asked = np.zeros(presentations, np.int64)
         self.wrong = np.zeros(presentations, np.int64)
+        self.episodes: list[float] = []
 
     def add(self, outputs: Tensor, batch: Batch) -> None:
         """Take in a batch and what a model answered to it."""
@@ -54,11 +56,18 @@ class OmniglotTable:
         number = batch.info["presentation"].cpu().numpy()
         self.asked += np.bincount(number.ravel(), minlength=len(self.asked))
         self.wrong += np.bincount(number[wrong], minlength=len(self.asked))
+        self.episodes += wrong.mean(0).tolist()
 
     @property
     def errors(self) -> list[float]:
         """Error at the 1st, 2nd, ... presentation."""
         return (self.wrong / np.maximum(self.asked, 1)).tolist()
+
+    def measured(self) -> dict[str, Any]:
+        """What a record keeps: the error, how far it is from episode to episode, and by presentation."""
+        spread = round(float(np.std(self.episodes)), 6)
+        error = self.summary()["error_rate"]
+        return {"error": error, "episodes": len(self.episodes), "deviation": spread, "by_presentation": self.errors}
 
     def summary(self) -> dict[str, float]:
         """Headline first: the error over all steps, then by presentation number."""
