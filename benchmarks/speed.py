@@ -19,7 +19,12 @@ from benchmarks.timing import once, take_turns
 MILLION = 1_000_000
 SPARSE_SIZES = (64, 1_000, 16_384, 131_072, MILLION, 2_000_000)
 DENSE_SIZES = (64, 256, 1_024, 4_096, 16_384, 65_536, 262_144, MILLION)
-FILLED = {"SAM, filled, exact": "linear", "SAM, filled, auto": "auto"}  # curves beside that of blank memories
+FILLED = {  # curves beside that of blank memories
+    "SAM, filled, exact": "linear",
+    "SAM, filled, auto": "auto",
+    "SAM, filled, k-d forest": "kdtree",
+    "SAM, filled, LSH": "lsh",
+}
 DENSE_TENSORS = 24  # (B, N, W) tensors that a dense step keeps or makes, at most; decides what fits
 
 

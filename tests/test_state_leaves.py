@@ -59,7 +59,7 @@ def test_the_second_derivative_of_dam_is_finite_on_a_blank_memory():
 def test_the_gpu_engine_says_how_many_links_it_has_room_for(monkeypatch):
     model = sparsam.SDNC(**{**SIZES, "memory_size": 500}, k_links=cuda.MOST_LINKS + 1)
     monkeypatch.setattr(cuda, "interpreted", lambda: True)
-    monkeypatch.setattr(cuda, "TRITON_IS_THERE", True)
+    monkeypatch.setattr(cuda, "why_no_triton", lambda: None)
     reason = cuda.CudaEngine().why_not(model.memory, model.output.weight, True)
     assert reason is not None and f"room for {cuda.MOST_LINKS} links" in reason
 

@@ -16,7 +16,7 @@ from sparsam.lab.data.babi_official import STEMS
 # The printed means over tasks stand by themselves: the errors per task are rounded, so theirs is not always the same.
 PAPER = json.loads((Path(__file__).parent / "babi_paper.json").read_text(encoding="utf-8"))
 MODELS = ("sam", "sdnc", "dam", "dnc", "ntm", "lstm")
-RECORDS = ("babi_paper_100k", "babi_paper")
+RECORDS = ("babi_paper_100k", "babi_paper_60k", "babi_paper")
 SMALL = "babi_1k"
 TASK_3 = "3"
 FAILED = 5.0  # percent
@@ -31,13 +31,13 @@ def _runs(records: Records, model: str, record: str) -> list[dict[str, Any]]:
 
 
 def _all(records: Records) -> dict[str, list[dict[str, Any]]]:
-    """Rows of the summary: under a model's name the runs with most seeds, the longest of them; then its others."""
+    """Rows of the summary: under a model's name its runs with most seeds; longer ones of fewer seeds beside them."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for model in MODELS:
         groups = [runs for record in RECORDS if (runs := _runs(records, model, record))]
-        groups.sort(key=lambda runs: (len(runs), runs[0]["minibatches"]), reverse=True)
-        for place, runs in enumerate(groups):
-            rows[f"{model.upper()}, {count(runs[0]['minibatches'])}" if place else model.upper()] = runs
+        most = max(groups, key=lambda runs: (len(runs), runs[0]["minibatches"]))
+        longer = [runs for runs in groups if runs[0]["minibatches"] > most[0]["minibatches"]]
+        rows |= {model.upper(): most, **{f"{model.upper()}, {count(run[0]['minibatches'])}": run for run in longer}}
     return rows
 
 
@@ -141,10 +141,11 @@ def _mean_table(rows: dict[str, list[dict[str, Any]]]) -> str:
     def ours(runs: list[dict[str, Any]], task: str) -> str:
         return spread([100 * _test(run)["tasks"][task] for run in runs])
 
+    with_memory = 1 + 2 * sum(_model(name) != "lstm" for name in rows)
     lines = [
         line
         for line in _by_task(rows, ours, lambda m, task: "{} ± {}".format(*PAPER["mean"][m][task - 1]))
-        if any(float(cell.partition(" ")[0]) > FAILED for cell in line[1:])
+        if any(float(cell.partition(" ")[0]) > FAILED for cell in line[1:with_memory])
     ]
     failed = [cell for runs in rows.values() for cell in (spread([_test(run)["failed"] for run in runs]), "")]
     head = ["task", *(cell for name in rows for cell in (name, "paper"))]
@@ -159,7 +160,7 @@ def values(records: Records) -> dict[str, Any]:
     return {
         "claims": _claims(best),
         "summary": _summary(rows),
-        "commands": shell([command for record in RECORDS for command in records[f"results/{record}"]["commands"]]),
+        "commands": shell(dict.fromkeys(run["command"] for runs in rows.values() for run in runs)),
         "best": _best_tables(best),
         "means": _mean_table({name: runs for name, runs in best.items() if len(runs) > 1}),
         "small": spread(_percent(small)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pages.pictures import Picture, lines, seeds_of
-from pages.tables import Records, about, count, end, median, runs_of, shell, table, wrapped
+from pages.tables import Records, about, count, end, median, runs_of, shell, table
 
 TASKS = ("copy", "recall", "sort")
 MODELS = {
@@ -16,13 +16,23 @@ MODELS = {
     "NTM": "ntm",
     "LSTM": "lstm",
 }
-SEQUENCES, TIME = "results/figure2_sequences", "results/figure2"
-BELOW = "solved_at"
+SEQUENCES = "results/figure2_sequences"
+RATES, ONE_CUE, OPEN = "results/figure2_rates", "results/figure2_one_cue", "results/figure2_one_cue_open"
+CUE = "recall-one-cue"
+MINIBATCH, BELOW = 8, 0.1  # sequences; wrong bits of a task that is solved
 
 
-def _solved(rows: list[dict[str, Any]]) -> str:
-    solved = [row[BELOW] for row in rows if row[BELOW] is not None]
-    return f"{count(median(solved))} ({len(solved)} of {len(rows)})" if solved else f"- (0 of {len(rows)})"
+def _solved_at(run: dict[str, Any]) -> int | None:
+    """Sequences until the first evaluation with fewer than 0.1 wrong bits."""
+    return next((step * MINIBATCH for step, bits in run["curve"] if bits < BELOW), None)
+
+
+def _cell(runs: list[dict[str, Any]]) -> str:
+    """Sequences until solved, by those seeds that got there, or the wrong bits at the end where none did."""
+    solved = [at for at in map(_solved_at, runs) if at is not None]
+    if solved:
+        return f"{count(median(solved))} ({len(solved)} of {len(runs)})"
+    return f"{median(end(run) for run in runs):.2g} bits" if runs else "-"
 
 
 def pictures(records: Records) -> dict[str, Picture]:
@@ -31,7 +41,7 @@ def pictures(records: Records) -> dict[str, Picture]:
     for task in TASKS:
         curves = {
             name: [
-                [[run["sequences"] // run["minibatches"] * at, bits] for at, bits in run["curve"]]
+                [[MINIBATCH * at, bits] for at, bits in run["curve"]]
                 for run in runs_of(records[SEQUENCES], f"{task}-{key}")
             ]
             for name, key in MODELS.items()
@@ -42,50 +52,51 @@ def pictures(records: Records) -> dict[str, Picture]:
 
 
 def values(records: Records) -> dict[str, Any]:
-    rows = records[SEQUENCES]
-    timed = records[TIME]
-    by_sequences = []
-    for name, key in MODELS.items():
-        cells = [name]
-        for task in TASKS:
-            mine = runs_of(rows, f"{task}-{key}")
-            final = f"{median(end(run) for run in mine):.2g} bits"
-            cells.append(_solved(mine) if any(row[BELOW] is not None for row in mine) else final)
-        by_sequences.append(cells)
-    by_time = []
-    for name, key in {"SAM, exact": "sam-linear", "SAM, k-d forest": "sam-ann", "DAM": "dam", "NTM": "ntm"}.items():
-        cells = [name]
-        for task in TASKS:
-            mine = runs_of(timed, f"{task}-{key}")
-            bits, seconds = median(end(run) for run in mine), median(run["seconds"] for run in mine)
-            cells.append(f"{bits:.2g} bits, {count(seconds)} s ({len(mine)})")
-        by_time.append(cells)
+    rows, one_cue, opened = (records[name] for name in (SEQUENCES, ONE_CUE, OPEN))
 
-    def solves(model: str) -> str:
-        found = (row[BELOW] for row in runs_of(rows, f"recall-{model}"))
-        return count(median(at for at in found if at is not None))
+    def plain(key: str) -> str:
+        """After training with one cue; of DAM the run that chose the rate, where there is no other."""
+        return _cell(runs_of(one_cue, f"{CUE}-{key}") or runs_of(records[RATES], f"{CUE}-{key}-0.001"))
+
+    by_sequences = [
+        [name, _cell(runs_of(rows, f"copy-{key}")), plain(key), _cell(runs_of(rows, f"sort-{key}"))]
+        for name, key in MODELS.items()
+    ]
+    all_cues = [[name, _cell(runs_of(rows, f"recall-{key}"))] for name, key in MODELS.items()]
+    from_open = [
+        [name, plain(key), _cell(runs_of(opened, f"{CUE}-{key}"))]
+        for name, key in MODELS.items()
+        if runs_of(opened, f"{CUE}-{key}")
+    ]
 
     def ends(model: str) -> float:
         return median(end(run) for run in runs_of(rows, f"sort-{model}"))
 
     return {
         **about(rows),
-        "by_sequences": table(["model", *TASKS], by_sequences),
-        "ranges": _ranges(rows),
-        "timed_commands": shell(timed["commands"]),
-        "by_time": table(["model", *TASKS], by_time),
-        "sam_solves": solves("sam-linear"),
-        "dam_solves": solves("dam"),
+        "commands": shell([*records[RATES]["commands"], *rows["commands"], *one_cue["commands"]]),
+        "rates": _rates(records[RATES]),
+        "by_sequences": table(["model", "copy", "recall, one cue", "sort"], by_sequences),
+        "open_commands": shell(opened["commands"]),
+        "from_open": table(["recall, one cue", '`start="plain"`', '`start="open"`'], from_open),
+        "all_cues": table(["model", "recall"], all_cues),
+        "dam_seeds": len(runs_of(one_cue, f"{CUE}-dam")) or 1,
+        "sam": plain("sam-linear"),
+        "sam_k16": plain("sam-k16"),
+        "dam": plain("dam"),
+        "sam_open": _cell(runs_of(opened, f"{CUE}-sam-linear")),
+        "dam_open": _cell(runs_of(opened, f"{CUE}-dam")),
         "sam_ends": ends("sam-linear"),
         "dam_ends": ends("dam"),
         "ntm_ends": ends("ntm"),
     }
 
 
-def _ranges(record: dict[str, Any]) -> str:
-    """Fastest and slowest seed on recall, so that nobody reads more out of the medians than is in them."""
-    found = {name: [run[BELOW] for run in runs_of(record, f"recall-{key}")] for name, key in MODELS.items()}
-    spans = [f"{count(min(at))} to {count(max(at))} for {name}" for name, at in found.items() if at and None not in at]
-    return wrapped(
-        f"The seeds on recall took {'; '.join(spans)}. SAM's and DAM's overlap; NTM and LSTM are far behind."
+def _rates(record: dict[str, Any]) -> str:
+    """DAM at every rate that the paper tried."""
+    tasks = {"copy": "copy", CUE: "recall, one cue"}
+    rates = sorted(
+        {key.removeprefix("copy-dam-").rpartition("-")[0] for key in record["runs"] if "copy" in key}, key=float
     )
+    lines = [[rate, *(_cell(runs_of(record, f"{task}-dam-{rate}")) for task in tasks)] for rate in rates]
+    return table(["DAM, rate", *tasks.values()], lines)

@@ -16,10 +16,15 @@ def under_torch_func() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
+def exporting() -> bool:
+    """Whether `torch.export` traces; older versions of torch cannot tell."""
+    return bool(getattr(torch.compiler, "is_exporting", bool)())
+
+
 def needs_plain_operations() -> bool:
     """Whether torch's own operations have to run in place of an `autograd.Function`, which knows no transform."""
     if torch.compiler.is_compiling():
-        return getattr(torch.compiler, "is_exporting", bool)()  # an exported program may not write to an `out`
+        return exporting()  # an exported program may not write to an `out`
     return under_torch_func() or forward_ad._current_level >= 0
 
 

@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 import sparsam
 from sparsam import engines
+from sparsam.engines import cuda
 
 SIZES = dict(input_size=3, output_size=2, hidden_size=6, memory_size=14, word_size=5, num_heads=2, k=2)
 
@@ -34,6 +36,13 @@ def test_cases_by_interpreter_or_gpu(cases):
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert "passed" in done.stdout and "skipped" not in done.stdout
+
+
+@pytest.mark.parametrize("version", ["3.3.1", "3.4.0+git12", "3.10.0"])
+def test_it_says_which_triton_it_needs(monkeypatch, version):
+    monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(__version__=version, __spec__="there"))
+    old = "it needs Triton 3.4 or later, which torch 2.8 comes with, got Triton 3.3.1"
+    assert cuda.why_no_triton.__wrapped__() == (old if version == "3.3.1" else None)
 
 
 def test_it_asks_for_a_gpu():

@@ -102,6 +102,9 @@ def near_ties():
         yield found
 
 
+VANISHING = 1e-100  # of links that have all but decayed rounding may decide which is kept
+
+
 def compare(native, reference, x, relative, drawn=False, **how):
     with near_ties() as ties:
         expected = run(reference, x, **how)
@@ -112,7 +115,8 @@ def compare(native, reference, x, relative, drawn=False, **how):
     state, state_ref = found[1], expected[1]
     for b in range(x.shape[1]):
         links, links_ref = dense_links(state, b), dense_links(state_ref, b)
-        assert torch.equal(links > 0, links_ref > 0)
+        same = (links > 0) == (links_ref > 0)
+        assert (links[~same] + links_ref[~same] < VANISHING).all()  # the rows are the same
         assert_close(links, links_ref, relative, f"links of {b}")
         if native.allocation == "free":
             assert_close(dense_usage(state, b), dense_usage(state_ref, b), relative, f"usage of {b}")

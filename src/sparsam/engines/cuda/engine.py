@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from sparsam import indexes
-from sparsam.engines.cuda import TRITON_IS_THERE, interpreted
+from sparsam.engines.cuda import interpreted, why_no_triton
 from sparsam.engines.cuda.links import from_dense_links
 from sparsam.engines.cuda.memory import from_dense
 from sparsam.engines.engine import Controller, Engine, Ran, check_sizes, converted_state, register, why_unknown
@@ -52,9 +52,7 @@ class CudaEngine(Engine):
             if like.device.type == "cuda" or (dense.fits(memory) and like.dtype == torch.float32):
                 return None
             return "Triton's interpreter has no CUDA graphs"
-        if not TRITON_IS_THERE:
-            return "it needs the package triton, which is not installed"
-        reason = why_unknown(memory)
+        reason = why_no_triton() or why_unknown(memory)
         if reason is not None:
             return reason
         if sizes.erase:

@@ -21,6 +21,7 @@ from sparsam.engines.native.links import NativeLinks
 from sparsam.engines.native.memory import Kind, NativeMemory, fresh_memory
 from sparsam.engines.operators import none_or
 from sparsam.memories.description import SparseSizes, from_text
+from sparsam.transforms import exporting
 
 CARRIED = Inputs._fields.index("hidden")
 STEPS = 6  # outputs that are differentiated: joint, hidden, cell, read, read_weights and memory
@@ -241,7 +242,7 @@ def traced_run(
     given = boundary.inputs(controller, x, state, None)
     floats = given[:FLOATS]
     differentiable = any(value is not None and value.requires_grad for value in (*floats, name))
-    recorded = torch.is_grad_enabled() and differentiable and not torch.compiler.is_exporting()
+    recorded = torch.is_grad_enabled() and differentiable and not exporting()
     kind, hidden_size, clip = settings_of(controller)
     joint, hidden, inner, read, weights, name, rows, _ = torch.ops.sparsam.sequence(
         *floats, name, state.read_rows, ends, text, kind, hidden_size, clip, recorded

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sparsam.engines.cuda import TRITON_IS_THERE
+from sparsam.engines.cuda import why_no_triton
 from sparsam.engines.cuda.dense import layout, program
 from sparsam.engines.cuda.dense.graphs import Sequences, plain_sequence
 from sparsam.engines.engine import Controller, Ran
@@ -50,7 +50,7 @@ def run(memory: Memory, controller: Controller, x: Tensor, state: Any, ends: Ten
 
 def has_kernel(memory: Memory, controller: Controller, x: Tensor) -> bool:
     values = (x, *controller.weights, *controller.interface)
-    return TRITON_IS_THERE and layout.fits(memory) and all(value.dtype == torch.float32 for value in values)
+    return why_no_triton() is None and layout.fits(memory) and all(value.dtype == torch.float32 for value in values)
 
 
 def stepper(memory: Memory, controller: Controller, names: list[str], accesses: list[Any] | None = None) -> Any:
