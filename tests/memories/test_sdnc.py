@@ -106,7 +106,7 @@ def test_gradcheck_of_initial_links(make):
 
     def run(*values):
         parts = [torch.zeros(on.shape, dtype=torch.float64).masked_scatter(on, v) for on, v in zip(support, values)]
-        return model(x[:2], state.with_fields(links=module.DenseLinks(*parts)))[0]
+        return model(x[:2], state.with_fields(links=module.DenseLinks(*parts, state.links.k_links)))[0]
 
     assert torch.autograd.gradcheck(run, values)
 

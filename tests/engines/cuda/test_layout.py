@@ -89,7 +89,7 @@ def test_fields_begin_where_they_are_declared(size):
 def test_kernels_work_out_no_offsets(file):
     source = (Path(layout.__file__).parent / "kernels" / file).read_text(encoding="utf-8")
     assert not re.search(r"request \+ [^,)]*\b(WORDS|\d \* R)\b", source)
-    assert "request + WORD_AT" in source and "request + MODES_AT" in source
+    assert "request + size.WORD_AT" in source and "request + size.MODES_AT" in source
 
 
 def test_tensors_begin_at_sixteen_bytes():

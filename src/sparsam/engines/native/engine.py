@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sparsam import indexes
 from sparsam.engines import boundary
-from sparsam.engines.engine import Controller, Engine, Ran, converted_state, register, settings_of, why_unknown
+from sparsam.engines.engine import Controller, Engine, Ran, converted_state, register, why_unknown
 from sparsam.engines.feedforward import FEEDFORWARD, run_feedforward
 from sparsam.engines.native.call import NativeCall
 from sparsam.engines.native.core import core_settings, missing
@@ -144,7 +144,9 @@ class NativeEngine(Engine):
         links = state.links.placeholder if sizes.k_links else None
         if sizes.link_gradients and links is None and held.from_compiled:
             raise RuntimeError("state: expected state.detach() of a compiled call with link_gradients=True")
-        call = NativeCall(sizes, memory.core, *settings_of(controller), state, ends, record)
+        # As `settings_of`, which a call of one step would notice.
+        named = (controller.name, controller.hidden, controller.clip or 0.0) if controller else ("none", 0, 0.0)
+        call = NativeCall(sizes, memory.core, *named, state, ends, record)
         out = boundary.run(call, boundary.inputs(controller, x, state, held.placeholder, links))
         linked = NativeLinks(x.shape[-2], out.links) if sizes.k_links else None
         after = held.advanced(call.after, out.memory, call.pending)
