@@ -55,8 +55,7 @@ def values(records: Records) -> dict[str, Any]:
     rows, one_cue, opened = (records[name] for name in (SEQUENCES, ONE_CUE, OPEN))
 
     def plain(key: str) -> str:
-        """After training with one cue; of DAM the run that chose the rate, where there is no other."""
-        return _cell(runs_of(one_cue, f"{CUE}-{key}") or runs_of(records[RATES], f"{CUE}-{key}-0.001"))
+        return _cell(runs_of(one_cue, f"{CUE}-{key}"))
 
     by_sequences = [
         [name, _cell(runs_of(rows, f"copy-{key}")), plain(key), _cell(runs_of(rows, f"sort-{key}"))]
@@ -80,7 +79,7 @@ def values(records: Records) -> dict[str, Any]:
         "open_commands": shell(opened["commands"]),
         "from_open": table(["recall, one cue", '`start="plain"`', '`start="open"`'], from_open),
         "all_cues": table(["model", "recall"], all_cues),
-        "dam_seeds": len(runs_of(one_cue, f"{CUE}-dam")) or 1,
+        "dam_seeds": len(runs_of(one_cue, f"{CUE}-dam")),
         "sam": plain("sam-linear"),
         "sam_k16": plain("sam-k16"),
         "dam": plain("dam"),
