@@ -50,7 +50,7 @@ SIZES = (
 PROTOCOL = f"{SIZES} RMSProp with decay 0.99 and learning rate 1e-3, falling to 1e-4 after 10,000 minibatches."
 DIFFERENCES = (
     "The learning rate is the best of 1e-5 to 1e-3 for DAM, 1e-3. The paper took 1e-5, of rates from 1e-6 to 5e-4.",
-    "In training, a recall sequence asks for every pair. The evaluation asks for one, as in the paper.",
+    "Recall, where not 'one cue', asks for every pair in training and for one in the evaluation.",
     "One process, where the paper has 8 asynchronous workers.",
     "Fewer seeds than the paper's 30.",
 )
